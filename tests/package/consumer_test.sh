@@ -193,8 +193,11 @@ if [ -n "$FC" ]; then
   project=$source/tests/package/consumer/fortran
   generator="Unix Makefiles" use fortran
   if needs_mpi "$work/fortran/consumer"; then fail "the module plait needs MPI"; fi
-  generator="Unix Makefiles" use "fortran with MPI" -DCONSUMER_CALLS_MPI=ON
-  run_consumer "$work/fortran with MPI/consumer_mpi"
+  generator="Unix Makefiles" use fortran -DCONSUMER_CALLS_MPI=ON
+  run_consumer "$work/fortran/consumer_mpi"
+  generator="Unix Makefiles" use "fortran and C++" -DCONSUMER_CALLS_MPI=ON \
+    "-DCONSUMER_LANGUAGES=CXX;Fortran"
+  run_consumer "$work/fortran and C++/consumer_mpi"
   "$cmake" --install "$work/fortran" --prefix "$work/totals" >"$work/install.log" || {
     cat "$work/install.log"
     fail "the library on top of it"
