@@ -29,6 +29,16 @@ endif()
 
 set(plait_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
 
+# plait_say_left_out(component target...): `cmake --install` builds nothing, and leaves out those of
+# these targets that the folder has not built, such as after `./run demo`.
+function(plait_say_left_out component)
+  foreach(target IN LISTS ARGN)
+    install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+  message(STATUS \"Left out, because it is not built: $<TARGET_FILE_NAME:${target}>\")
+endif()" COMPONENT ${component})
+  endforeach()
+endfunction()
+
 # --- the library and its headers ------------------------------------------------------------------
 
 install(TARGETS plait EXPORT plaitTargets
@@ -60,8 +70,15 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/mpi-env.sh DESTINATION ${CMAKE_INSTALL
 if(PLAIT_BENCH)
   set_property(TARGET plait-bench plait-info plait-tune
                PROPERTY INSTALL_RPATH $ORIGIN/${plait_bin_to_lib})
-  install(TARGETS plait-bench plait-info plait-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-          COMPONENT tools)
+  install(TARGETS plait-bench plait-info plait-tune OPTIONAL
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  plait_say_left_out(tools plait-bench plait-info plait-tune)
+endif()
+
+if(TARGET plait_nccl)  # in a folder that no program searches by itself, so that it hides no NCCL
+  install(TARGETS plait_nccl OPTIONAL LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/plait
+          COMPONENT nccl NAMELINK_SKIP)
+  plait_say_left_out(nccl plait_nccl)
 endif()
 
 # --- the CMake package ----------------------------------------------------------------------------

@@ -58,7 +58,10 @@ run_consumer "$work/moved-mpi"
 say "PLAIT_INSTALL=OFF installs nothing of it, ON all, and where to look is the project's to say"
 make_project without -DPLAIT_INSTALL=OFF
 [ "$(find "$work/without-prefix" -name '*plait*')" = "" ] || fail "there is something of Plait"
-make_project all -DPLAIT_INSTALL=ON
+make_project all -DPLAIT_INSTALL=ON -DPLAIT_NCCL=ON -DPLAIT_BENCH=ON
+for name in libnccl.so plait-bench plait-info plait-tune; do
+  grep "^-- Left out, because it is not built: $name" "$work/log" || fail "nothing of $name"
+done
 [ -n "$(find "$work/all-prefix" -name plaitConfig.cmake)" ] || fail "there is no CMake package"
 # Without the library, because CMake can't write another path into the one of BUILD.
 part=Unspecified make_project own -DCMAKE_INSTALL_RPATH=/nowhere
