@@ -66,6 +66,14 @@ done
 for file in "$work"/*.deb; do
   package=${file##*/}
   package=${package%%_*}
+  dpkg-deb -x "$file" "$work/unpacked"
+  size=$(find "$work/unpacked" -type f -printf '%s\n' |
+    awk '{ kb += int(($1 + 1023) / 1024) } END { print kb + 0 }')
+  others=$(find "$work/unpacked" ! -type f | wc -l)
+  declared=$(field "$package" Installed-Size)
+  [ "$declared" -ge "$size" ] && [ "$declared" -le $((size + others)) ] ||
+    fail "$package: Installed-Size is $declared; its files have $size KB"
+  rm -rf "$work/unpacked"
   expect "$package" "^\./usr/share/doc/$package/copyright$"
   [[ $(field "$package" Maintainer) =~ ^[^\<]+\ \<[^@]+@[^@]+\.[^@]+\>$ ]] ||
     fail "$package: Maintainer is '$(field "$package" Maintainer)'"
