@@ -3,7 +3,8 @@
 
 The rooms of the code stand on floors. A file may include files of its own room and of the floors
 below. Rooms of one floor don't know each other. Prints each include that breaks this, as FILE:LINE,
-and exits with 1 if there is one.
+and each room whose place in the table of docs/architecture.md, if there is one, is another. Exits
+with 1 if there is any.
 """
 import os
 import pathlib
@@ -74,6 +75,20 @@ def find(files, source, included):
     return None
 
 
+def misplaced(page):
+    """The rooms that the page's table of rooms lacks or has in another order than FLOORS."""
+    table = page.read_text(encoding="utf-8").partition("\n## Rooms\n")[2].partition("\n\nBeside")[0]
+    heads = "".join(re.findall(r"^(\|[^|]*\|)", table, re.MULTILINE))
+    shown = [room.rstrip("/") for room in re.findall(r"`([^`]+)`", heads)]
+    floors = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+    floors.pop("cmake")  # it stands beside the rooms: what it configures is included
+    for room in floors.keys() ^ set(shown):
+        yield f"{page}: `{room}` is {'not' if room in floors else 'wrongly'} in the table of rooms"
+    for lower, upper in zip(shown, shown[1:]):
+        if floors.get(lower, -1) > floors.get(upper, len(FLOORS)):
+            yield f"{page}: `{upper}` is listed above `{lower}`"
+
+
 def main():
     own = pathlib.Path(__file__).parent.parent
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else own).resolve()
@@ -99,6 +114,9 @@ def main():
                 continue
             how = "up to" if other[1] > room[1] else "across to"
             wrong.append(f"{source}:{number}: {room[0]} reaches {how} {other[0]}: {target}")
+    page = root / "docs/architecture.md"
+    if page.is_file():
+        wrong += misplaced(page)
     for sentence in wrong:
         print(sentence)
     print(f"{arrows} includes in {len(files)} files, {len(wrong)} wrong")

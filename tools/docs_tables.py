@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""docs_tables.py [--check] PLAIT_INFO [PAGE...]: renews the tables of algorithms in the pages.
+"""docs_tables.py [--check] PLAIT_INFO [PAGE...]: renews the tables of algorithms in the pages, and
+how many there are.
 
 The program `PLAIT_INFO --markdown` prints the tables from the registry. A page holds one between
 the lines `<!-- table: NAME -->` and `<!-- end of table -->`. A row that begins with the name of an
-algorithm links to the page below docs/algorithms whose title names it. Without PAGE: all pages
-below docs/. With --check nothing is written: the differences are printed, and the exit status is 1
-if there are any.
+algorithm links to the page below docs/algorithms whose title names it. The number of different
+first cells of a table stands between `<!-- count: NAME -->` and `<!-- end of count -->`.
+
+Without PAGE: the README and all pages below docs/. With --check nothing is written: the differences
+are printed, and the exit status is 1 if there are any.
 """
 import argparse
 import difflib
@@ -18,6 +21,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN = re.compile(r"<!-- table: (.+) -->")
 END = "<!-- end of table -->"
+COUNT = re.compile(r"(<!-- count: (.+?) -->)\d+(<!-- end of count -->)")
 
 
 def tables_of(program):
@@ -49,7 +53,14 @@ def renewed(page, text, tables, pages):
         link = target and f"[`{cell[1]}`]({os.path.relpath(target, page.parent)})"
         return f"| {link} |" if target else cell[0]
 
+    def counted(count):
+        if count[2] not in tables:
+            sys.exit(f"{page}: there is no table {count[2]!r} to count")
+        heads = {row.split("|")[1] for row in tables[count[2]][2:]}
+        return f"{count[1]}{len(heads)}{count[3]}"
+
     lines, names, inside = [], [], False
+    text = COUNT.sub(counted, text)
     for number, line in enumerate(text.splitlines(), 1):
         begin = BEGIN.fullmatch(line)
         if begin:
@@ -77,11 +88,12 @@ def main():
     options = parser.parse_args()
     tables, pages = tables_of(options.program), titled_pages()
     unused, differ = set(tables), False
-    for page in [path.resolve() for path in options.pages] or sorted((ROOT / "docs").rglob("*.md")):
+    everything = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in [path.resolve() for path in options.pages] or everything:
         old = page.read_text(encoding="utf-8")
         new, names = renewed(page, old, tables, pages)
         unused -= set(names)
-        if not names or new == old:
+        if new == old:
             continue
         differ = True
         if options.check:

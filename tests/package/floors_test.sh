@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# floors_test.sh SOURCE [PYTHON]: tools/check_floors.py passes the repository, and names each wrong
-# include of a small repository, by FILE:LINE.
+# floors_test.sh SOURCE: tools/check_floors.py passes the repository, and names each wrong
+# include of a small repository, by FILE:LINE, and each room that its page lacks.
 set -euo pipefail
-source=$1 python=${2:-python3}
+source=$1
 # Without git's list, as in an unpacked archive, the tool can't tell the repository's files.
 git -C "$source" rev-parse --is-inside-work-tree >/dev/null 2>&1 || {
   echo "SKIPPED: $source is no repository"
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 expect() {  # expect STATUS SENTENCE ROOT: of check_floors.py on ROOT
   local status=0
-  "$python" "$check" "$3" >"$work/output" || status=$?
+  "$check" "$3" >"$work/output" || status=$?
   if [ "$status" != "$1" ] || ! grep -qF -- "$2" "$work/output"; then
     printf 'FAILED: %s, not %s; or not found: %s\n' "$status" "$1" "$2"
     cat "$work/output"
@@ -50,6 +50,18 @@ rm "$root/algorithms/all_reduce/tree/across.cpp"
 
 add nowhere/file.cpp ''
 expect 1 'nowhere/file.cpp: in no room' "$root"
+rm "$root/nowhere/file.cpp"
+
+mkdir "$root/docs"
+page=$root/docs/architecture.md
+cp "$source/docs/architecture.md" "$page"
+expect 0 ', 0 wrong' "$root"
+sed -i '/^| `communicator\/calibration\/` /d; s/^| `core\/` /| `crypt\/` /' "$page"
+expect 1 '`communicator/calibration` is not in the table of rooms' "$root"
+expect 1 '`crypt` is wrongly in the table of rooms' "$root"
+sed '/^| `symm_mem\/` /d' "$source/docs/architecture.md" |
+  sed '/^| `tests\/` /a | `symm_mem/` | last |' >"$page"
+expect 1 '`symm_mem` is listed above `tests`' "$root"
 
 [ "$failed" = 0 ] && echo passed
 exit "$failed"
