@@ -9,7 +9,9 @@ report.py FILE.json... --svg PICTURE.svg [--check]: draws latency and busbw of o
 matplotlib, for papers and other pages. Options say which: --collective, --ranks, --type, --memory
 (`both` draws ordinary memory dashed), --in-place, and --names for the algorithms and peers. With
 --check nothing is written, and the exit code is 1 if the picture is not what it would be: its words
-or its curves. matplotlib may place them otherwise in another version, so other bytes are fine."""
+or its curves. matplotlib may place them otherwise in another version, so other bytes are fine.
+
+The exit code is 3 if Chart.js is not there."""
 import argparse
 import json
 import pathlib
@@ -26,6 +28,12 @@ MOST_BYTES = 2**20  # of a page; about 7000 results
 
 class Refused(Exception):
     """One sentence about a request that can't be served."""
+    code = 1  # this script's
+
+
+class NoChartJs(Refused):
+    """The machine lacks what every page contains."""
+    code = 3
 
 
 def runs_of(paths):
@@ -70,8 +78,8 @@ def find_chart_js(named):
     for file in [named] if named else CHART_JS:
         if file.is_file():
             return file
-    raise Refused(f"{named or 'chart.min.js'} is not there: install libjs-chart.js, "
-                  "or name the file with --chart-js")
+    raise NoChartJs(f"{named or 'chart.min.js'} is not there: install libjs-chart.js, "
+                    "or name the file with --chart-js")
 
 
 # --- the picture ----------------------------------------------------------------------------------
@@ -276,7 +284,7 @@ def main():
                 raise Refused(f"{options.svg} is not what this draws from {options.files[0]}")
     except (Refused, OSError) as error:
         print(f"report.py: {error}", file=sys.stderr)
-        return 1
+        return getattr(error, "code", 1)
     return 0
 
 

@@ -3,22 +3,24 @@
 interruption, names runs that fail, and prints what it would do."""
 import json
 import os
-import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 SWEEP, BENCH = sys.argv[1:3]
 TINY = ["-b", "1K", "-e", "1K", "-n", "2", "--peers", "none"]
 
 
-def command(*arguments):
-    return [SWEEP, "--program", BENCH, "--backend", "host", *map(str, arguments)]
+def command(*arguments, script=SWEEP):
+    return [script, "--program", BENCH, "--backend", "host", *map(str, arguments)]
 
 
-def sweep(code, *arguments):
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120)
+def sweep(code, *arguments, script=SWEEP):
+    done = subprocess.run(command(*arguments, script=script), capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == code, done
     return done
 
@@ -28,7 +30,7 @@ def names(folder, pattern):
 
 
 with tempfile.TemporaryDirectory() as parent:
-    folder = pathlib.Path(parent) / "results"
+    folder = Path(parent) / "results"
     flags = ["quick", "--ranks", "1,2", "--out", folder]
 
     said = sweep(0, *flags, "--dry-run", "--", "-d", "bf16,f32", "-C", "all_reduce,broadcast",
@@ -39,7 +41,7 @@ with tempfile.TemporaryDirectory() as parent:
     assert not folder.exists(), "a dry run leaves something"
 
     # PyTorch, here an empty module, is measured beside all-reduces of as many ranks as GPUs.
-    (pathlib.Path(parent) / "torch.py").write_text("")
+    (Path(parent) / "torch.py").write_text("")
     os.environ["PYTHONPATH"] = parent
     said = sweep(0, "--backend", "cuda", "--gpus", "4", "quick", "--ranks", "4,8", "--dry-run",
                  "--out", folder, "--", "-d", "f32,f16", "-C", "all_reduce,broadcast").stdout
@@ -67,13 +69,24 @@ with tempfile.TemporaryDirectory() as parent:
     assert "[2/2] all_reduce-f32-2-ranks: finished before" in said, said
     assert file.stat().st_mtime_ns == written
 
+    # Without Chart.js there is no page, and the sweep is good all the same.
+    done = subprocess.run([Path(SWEEP).with_name("report.py"), file, "-o", folder / "page.html",
+                           "--chart-js", folder / "none.js"], capture_output=True, text=True)
+    assert done.returncode == 3 and "none.js is not there: install libjs-chart.js" in done.stderr
+    tools = Path(parent) / "tools"
+    tools.mkdir()
+    shutil.copy(SWEEP, tools)
+    (tools / "report.py").write_text("raise SystemExit(3)")
+    said = sweep(1, *few, script=tools / "sweep.py").stdout
+    assert "2 runs, 1 failed" in said and "there is no report; later: " in said, said
+
     other = sweep(2, *flags, "--", *TINY)
     assert f"sweep: {folder} has a sweep of " in other.stderr, other
     assert "\"fast\": expected quick, standard, extensive" in sweep(2, "fast", "--out",
                                                                     folder).stderr
 
     # Interrupted in the second run.
-    folder = pathlib.Path(parent) / "interrupted"
+    folder = Path(parent) / "interrupted"
     two = ["quick", "--ranks", "2,3", "--out", folder, "--", "-C", "all_gather", *TINY]
     process = subprocess.Popen(command(*two), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True)

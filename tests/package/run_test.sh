@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # run_test.sh RUN: functions of the script `run` by themselves, with stand-ins for what they ask.
 set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 take() { eval "$(sed -n "/^$1() {.*}$/p; t; /^$1() {/,/^}/p" "$run")"; }  # take FUNCTION
 run=$1
 take visible
 take gpus
-take install_optional
-take all_installed
-take setup_languages
+take install_command
+take is_here
+take set_up
+take setup_for
+eval "$(sed -n '/^readonly .*packages=(/,/)/p' "$run")"
 
 seen() {  # seen COUNT GPUS [LIST]
   local count
@@ -36,18 +40,52 @@ counts=$(unset CUDA_VISIBLE_DEVICES; gpus)
 for visible in '' -1 1; do counts+=$(CUDA_VISIBLE_DEVICES=$visible gpus); done
 [ "$counts" = 2001 ] || fail "CUDA_VISIBLE_DEVICES"
 
-readonly language_packages=(gfortran python3)
+# What the verbs install: where nothing is, a mirror lacks Kokkos, or all is there by other ways.
 say() { echo "$*"; }
-install_command() { echo "install $1"; }
-missing_packages() { echo gfortran; }
-programs_there() { false; }
+programs_there() { [ $# = 0 ]; }
+tools_work() { [ $# = 0 ] && [ -n "$tools" ]; }
+missing_packages() {
+  local package
+  for package in "$@"; do
+    if absent "$package"; then echo "$package"; fi
+  done | paste -sd ' '
+}
+absent() { [[ " $installed " != *" $1 "* ]]; }
 may_install() { true; }
-install() { false; }
-left_out="setup: gfortran can't be had here, so what needs it is left out"
-[ "$(setup_languages)" = "setup: install gfortran"$'\n'"$left_out" ] ||
+install() {
+  if [[ " $* " == *" $lacking "* ]]; then return 1; fi
+  installed+=" $*" tools=yes
+}
+installed='' tools='' lacking=none
+setup_for demo >"$work/said"
+[ "$installed" = " ${packages[*]} ${page_packages[*]}" ] || fail "demo installs$installed"
+setup_for sweep >"$work/said"
+[ ! -s "$work/said" ] || fail "what is there is installed again"
+setup_for test >"$work/said"
+for package in "${test_packages[@]}"; do
+  if absent "$package"; then fail "test does not install $package"; fi
+done
+setup_for setup lint docs browser >"$work/said"
+for package in "${lint_packages[@]}" "${docs_packages[@]}" "${browser_packages[@]}"; do
+  if absent "$package"; then fail "setup does not install $package"; fi
+done
+
+installed='' tools='' lacking=libtrilinos-kokkos-dev
+setup_for test >"$work/said"
+if absent gfortran; then fail "one package that can't be had hinders the others"; fi
+grep -qx "setup: $lacking can't be had here, so what needs it is left out" "$work/said" ||
   fail "nobody says that a package could not be installed"
+lacking=cmake installed='' tools=''
+if (setup_for demo) >"$work/said" 2>&1; then fail "it works without cmake"; fi
+
 may_install() { false; }
-[ "$(setup_languages)" = "$left_out" ] || fail "nobody says that nothing can be installed"
+lacking=none installed='' tools=yes
+[ "$(setup_for bench)" = "setup: libjs-chart.js can't be had here, so what needs it is left out" ] ||
+  fail "nobody says that nothing can be installed"
 programs_there() { true; }
-[ "$(setup_languages)" = "" ] || fail "something is said where the programs are there"
+[ "$(setup_for docs)" = "" ] || fail "something is said where the programs are there"
+tools=''
+if (setup_for demo) >"$work/said" 2>&1; then fail "a user may install"; fi
+grep -q "^  sudo sh -c 'apt-get update && apt-get install .* cmake .* libtrilinos-kokkos-dev" \
+  "$work/said" || fail "a user does not get the command for all verbs"
 echo passed
