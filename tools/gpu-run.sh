@@ -10,7 +10,7 @@
 #                              number of ranks)
 #   TIME_LIMIT=570             seconds for everything
 #   TEST_LIMIT=240             seconds for all tests, but for those of tests/nccl
-#   TESTS                      names of test programs (all)
+#   TESTS                      names of test programs, and zoo_host_memory (all)
 #   GTEST_FILTER               for every test program
 #   TYPES="f32 bf16"           element types for plait-bench
 #   SIZES="-b 1K -e 1G -f 4"   sizes for plait-bench
@@ -126,7 +126,13 @@ for program in "$bundle"/bin/*; do
     test_step "$name" "$program"
   fi
 done
-# By way of host memory, as GPUs without peer access work.
+# By way of host memory, as GPUs without peer access work: also as CTest's zoo_host_memory.
+for n in 2 4; do
+  if [ "$gpus" -ge $n ] && [[ " ${TESTS:-zoo_host_memory} " == *" zoo_host_memory "* ]]; then
+    GTEST_FILTER=${GTEST_FILTER:-*n$n} PLAIT_DISABLE_P2P=1 \
+      test_step "zoo_host_memory.n$n" "$bundle/bin/zoo_test"
+  fi
+done
 if [ -z "${TESTS-}" ] && [ -f "$bundle/bin/mpi_zoo_test" ]; then
   GTEST_FILTER=${GTEST_FILTER:-*AllTypes*:*MpiCollectives*} \
     test_step "mpi_zoo_test, 2 ranks, host memory" \
