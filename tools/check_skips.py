@@ -93,7 +93,8 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", type=pathlib.Path, default=root / "tests/skips.txt")
-    parser.add_argument("--complete", action="store_true", help="all tests have run, where nothing is missing")
+    parser.add_argument("--complete", action="store_true",
+                        help="all tests have run, where nothing is missing")
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("results", nargs="+", type=pathlib.Path)
     options = parser.parse_args()

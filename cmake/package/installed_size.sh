@@ -1,6 +1,6 @@
 #!/bin/sh
-# installed_size.sh FILE.deb: corrects the package's Installed-Size. CPack counts a file once more for
-# each link to it. As Debian's own tools count, in KB: each file rounded up, and 1 for anything else.
+# installed_size.sh FILE.deb: corrects the package's Installed-Size. CPack counts a file once more
+# for each link to it. Debian's own tools count KB: each file rounded up, and 1 for anything else.
 set -e
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -80,7 +80,8 @@ if (setup_for demo) >"$work/said" 2>&1; then fail "it works without cmake"; fi
 
 may_install() { false; }
 lacking=none installed='' tools=yes
-[ "$(setup_for bench)" = "setup: libjs-chart.js can't be had here, so what needs it is left out" ] ||
+left_out="setup: libjs-chart.js can't be had here, so what needs it is left out"
+[ "$(setup_for bench)" = "$left_out" ] ||
   fail "nobody says that nothing can be installed"
 programs_there() { true; }
 [ "$(setup_for docs)" = "" ] || fail "something is said where the programs are there"
