@@ -31,6 +31,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                           parent != nullptr ? parent->backend.get() : nullptr, host)),
       counted(*backend),
       heap(backend, *bootstrap, nodes.are_several() ? &nodes : nullptr),
+      birth_(agree_on_birth(*bootstrap)),
       selector(make_selector(discover_topology(*bootstrap, nodes, *backend, settings))),
       board_(std::make_shared<Board>(*bootstrap, nodes)),
       in_calls_(board_->desks(), bootstrap->rank()),
@@ -399,7 +400,7 @@ void CommunicatorState::calls(std::string_view what, std::span<const CallPart> p
     for (const auto& [call, send, recv] : parts)
       if (auto part = prepare(call, send, recv, stream.native(), options))
         prepared.push_back({*std::move(part), stream.native()});
-    const MemberCalls alone{prepared, rank(), communicator()};
+    const MemberCalls alone{prepared, rank(), birth()};
     check_disjoint({&alone, 1}, what);
   }
   bool has_begun = false;
@@ -493,7 +494,7 @@ void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
 
 void CommunicatorState::check_among_themselves(const std::vector<GroupedCall>& calls,
                                                std::string_view what) const {
-  const MemberCalls alone{calls, rank(), communicator()};
+  const MemberCalls alone{calls, rank(), birth()};
   check_disjoint({&alone, 1}, what);
   check_own_messages(calls, rank(), what);
 }

@@ -21,6 +21,7 @@
 #include "communicator/fault/board.hpp"
 #include "communicator/fault/monitor.hpp"
 #include "communicator/fault/watchdog.hpp"
+#include "communicator/groups/birth.hpp"
 #include "communicator/groups/group_member.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
@@ -121,7 +122,7 @@ class CommunicatorState final : public GroupMember {
   NativeStream resolve(NativeStream stream) const override { return backend->resolve(stream); }
   const void* queue(NativeStream stream) const override { return backend->queue(stream); }
   int rank() const override { return bootstrap->rank(); }
-  const void* communicator() const override { return board_->shared(); }
+  const Birth& birth() const override { return birth_; }
   std::string places(const PreparedCall& call) const override;
   /// ", on node n1 of 2 nodes, by sockets over eth0 (10.0.0.2)"; empty on one node.
   std::string describe_nodes() const;
@@ -217,6 +218,7 @@ class CommunicatorState final : public GroupMember {
   }
 
   AlgorithmList algorithms_;
+  Birth birth_;
 
  public:
   Selector selector;

@@ -100,9 +100,6 @@ class Board {
   /// Collectives that the rank has enqueued.
   std::uint64_t calls(int rank) const noexcept;
   int ranks() const noexcept { return static_cast<int>(processes_.size()); }
-  /// The same address for all ranks of the communicator in this process, and for no other
-  /// communicator's.
-  const void* shared() const noexcept { return range_.get(); }
   /// Memory for CallBootstrap, by rank.
   std::vector<void*> desks() const;
 

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "communicator/groups/birth.hpp"
 #include "communicator/groups/grouped_call.hpp"
 
 namespace plait {
@@ -11,7 +12,7 @@ namespace plait {
 struct MemberCalls {
   std::span<const GroupedCall> calls;
   int rank;
-  const void* communicator;  // as GroupMember::communicator
+  Birth communicator;
 };
 
 /// Throws Error(invalid_argument) if a call writes memory that another call reads or writes, unless

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/groups/birth.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
 #include "core/in_use.hpp"
@@ -44,8 +45,7 @@ class GroupMember {
   virtual NativeStream resolve(NativeStream stream) const = 0;
   virtual const void* queue(NativeStream stream) const = 0;
   virtual int rank() const = 0;
-  /// The same for all ranks of a communicator in this process, and for no other communicator.
-  virtual const void* communicator() const = 0;
+  virtual const Birth& birth() const = 0;
   /// The symmetric memory of a call, in words that are the same on all ranks.
   virtual std::string places(const PreparedCall& call) const = 0;
   virtual void abort(std::string_view reason) = 0;

@@ -151,8 +151,48 @@ void OpenGroup::check_memory(const std::vector<Part>& parts) {
   std::vector<MemberCalls> members;
   members.reserve(parts.size());
   for (const Part& part : parts)
-    members.push_back({part.calls, part.member->rank(), part.member->communicator()});
+    members.push_back({part.calls, part.member->rank(), part.member->birth()});
   check_disjoint(members);
+}
+
+/// A part is a rank's calls of one communicator. Parts are enqueued in the order of their
+/// communicators' births, in whatever order the calls were made, and those of one communicator, if
+/// this thread drives several ranks, one behind the other.
+///
+/// Why a group can't deadlock. The premises are those of plait/group.hpp: the ranks of each
+/// communicator make its collectives in the same groups, both ends of its messages are in groups
+/// alike, and calls of two communicators that are in one group on one rank are in one group on
+/// every rank that makes both. So groups can be taken as steps, and it remains to show that a step
+/// ends if those before it on the same streams and communicators end.
+///
+/// Suppose one does not. Let C be the communicator with the least birth of which a part of the step
+/// has not ended on some rank, and look at any part of C. On the device it waits for
+/// - the earlier work of its streams and of its communicator: of earlier steps, which end;
+/// - parts of this step that were enqueued before it, if they have a stream in common with it or
+///   streams that events tie together. They belong to communicators with lesser births, whose parts
+///   have all ended. Only what is enqueued later waits for C, so a stream that joins several parts
+///   changes nothing;
+/// - the parts of C on other ranks. The same holds for these, so all of them begin. They launch the
+///   same steps in the same order (plan_group), messages first, so all of them end, as calls do
+///   outside a group. A rank that has no part of C is not waited for: it is no member, or it has no
+///   message, and C no collective.
+///
+/// On the host, enqueueing a part may wait for room in its communicator's work FIFO or in a queue
+/// of launches, which only work of C and of what has ended occupies. It comes if the other ranks'
+/// parts of C are enqueued. They are: on another thread (turns_of), or one behind the other if they
+/// are short. Growth starts for all parts before any is waited for (begin_growth). So C's parts are
+/// enqueued and end, which contradicts the choice of C.
+///
+/// It takes one order of all communicators. An order for each two of them, the same on all ranks
+/// that have both, is not enough: with a before b on rank 0, b before c on rank 1 and c before a on
+/// rank 2 all three wait. The order of first use is not even that, because a rank without a message
+/// of a communicator may come to it later than the others.
+void OpenGroup::put_in_order(std::vector<Part>& parts) {
+  const auto place = [](const Part& part) {
+    return std::pair(part.member->birth(), part.member->rank());
+  };
+  std::sort(parts.begin(), parts.end(),
+            [&](const Part& a, const Part& b) { return place(a) < place(b); });
 }
 
 void OpenGroup::end() {
@@ -169,6 +209,7 @@ void OpenGroup::end() {
   std::vector<InUse::Scope> inside;
   inside.reserve(parts.size());
   for (const Part& part : parts) inside.emplace_back(part.member->in_use(), "group_end");
+  put_in_order(parts);
   check_captures(parts);
   check_memory(parts);
   const std::vector<Turns> turns = turns_of(parts);
@@ -179,8 +220,8 @@ void OpenGroup::end() {
 
 /// Where one thread drives several ranks, a call on the first may wait for the same call on the
 /// second. Enqueueing many calls on the first can block until some of them are done, for room in
-/// the work FIFO or in the device's queue of launches. So each queue gets a thread. Calls in one
-/// queue keep their order, which must be that of the other ranks.
+/// the work FIFO or in the device's queue of launches. So each queue gets a thread. Parts in one
+/// queue keep their order, which is that of the other ranks (put_in_order).
 std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts) {
   const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
     return part.calls.size() > calls_in_turn;

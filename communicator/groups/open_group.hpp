@@ -65,6 +65,7 @@ class OpenGroup {
   void leave_behind();
   void keep(const Error& error);
   void lose(const char* what);
+  static void put_in_order(std::vector<Part>& parts);
   static void check_captures(const std::vector<Part>& parts);
   static void check_memory(const std::vector<Part>& parts);
   using Turns = std::vector<std::size_t>;  // indices of parts that are enqueued in this order

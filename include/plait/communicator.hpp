@@ -342,8 +342,9 @@ class Communicator {
   //
   // A message may wait on the stream until its peer has reached it, and later work on the stream
   // waits too. So two ranks that send to each other use `send_recv`, or put both calls in a group.
-  // Messages of a group all proceed at once, before its collectives. If both ends of each message
-  // are in groups, and grouped alike, no order of the calls within the group can deadlock.
+  // A communicator's messages of a group all proceed at once, before its collectives. If both ends
+  // of each message are in groups, and grouped alike, no order of the calls within the group can
+  // deadlock, also with calls of other communicators between them (plait/group.hpp).
 
   /// Sends `count` elements to rank `to`. A message to the own rank needs its `recv` in the same
   /// group.

@@ -11,12 +11,16 @@ namespace plait {
 /// one by one: calls of one type and operation share launches if they are not large.
 ///
 /// - Groups nest. Only the outermost end enqueues.
-/// - All ranks make the same collectives in the same groups. Calls of a group may run in any order
-///   and at the same time: no call may read or write what another call of the group writes, even if
-///   the two belong to different communicators. A barrier keeps its place among the calls of its
-///   communicator, and orders only those.
-/// - Messages (`send`, `recv`) of a group all proceed at once, before its collectives. The peer may
-///   group its ends differently, provided no ordering of its calls can deadlock.
+/// - All ranks of a communicator make its collectives in the same order and in the same groups.
+/// - Calls of several communicators may come in any order, a different one on each rank, also if
+///   all are on one stream. A rank may have calls of some of them only. But two communicators that
+///   one rank calls in one group are in one group on every rank that calls both.
+/// - Calls of a group may run in any order and at the same time: no call may read or write what
+///   another call of the group writes, even if the two belong to different communicators. A barrier
+///   keeps its place among the calls of its communicator, and orders only those.
+/// - Messages (`send`, `recv`) of one communicator all proceed at once, before its collectives of
+///   the group. The peer may group its ends differently, provided no ordering of its calls can
+///   deadlock.
 /// - If calls of one communicator are on several streams, all of them wait for the earlier work on
 ///   all of these streams, and later work on any of these streams waits for all of them.
 /// - Either all streams of a group are being captured in a graph, or none is.

@@ -101,7 +101,7 @@ void one_device(void) {
   float* x = malloc(many * sizeof *x);
   float* y = calloc(many, sizeof *y);
   float* z = calloc(many, sizeof *z);
-  plait_comm copy = NULL;
+  plait_comm copy = NULL, third = NULL;
   plait_buffer buffer = NULL;
   void* pointer = NULL;
   size_t i;
@@ -121,6 +121,34 @@ void one_device(void) {
     OK(plait_all_reduce(copy, pointer, pointer, many, PLAIT_F32, PLAIT_SUM, stream, NULL));
   OK(plait_buffer_free(buffer));
   OK(plait_synchronize(copy, stream));
+
+  /* In a group each rank names the two in its own order, and only rank 0 has made more of them. */
+  if (rank == 0)
+    for (call = 0; call < 3; ++call) {
+      plait_comm alone = NULL;
+      OK(plait_comm_create_fortran(MPI_Comm_c2f(MPI_COMM_SELF), NULL, &alone));
+      OK(plait_comm_destroy(alone));
+    }
+  OK(plait_comm_duplicate(copy, &third));
+  for (i = 0; i < 300; ++i) x[i] = (float)((7 * i + 13 * (size_t)rank) % 61);
+  OK(plait_group_start());
+  for (call = 0; call < 3; ++call) {
+    const plait_comm all[] = {comm, copy, third};
+    const int which = (call + rank) % 3;
+    OK(plait_all_reduce(all[which], x + 100 * which, y + 100 * which, 100, PLAIT_F32, PLAIT_SUM,
+                        stream, NULL));
+  }
+  OK(plait_group_end());
+  OK(plait_synchronize(third, stream));
+  for (i = 0; i < 300; ++i) {
+    float sum = 0;
+    for (call = 0; call < ranks; ++call) sum += (float)((7 * i + 13 * (size_t)call) % 61);
+    if (y[i] != sum) break;
+  }
+  CHECK(i == 300);
+  OK(plait_synchronize(comm, stream));
+  OK(plait_synchronize(copy, stream));
+  OK(plait_comm_destroy(third));
   OK(plait_comm_destroy(copy));
   free(x);
   free(y);

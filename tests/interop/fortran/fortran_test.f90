@@ -35,6 +35,7 @@ program fortran_test
   call halos()
   call completion()
   call symmetric_memory()
+  call two_in_a_group()
   call addresses()
   call questions()
   call refusals()

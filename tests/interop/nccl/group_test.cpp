@@ -31,6 +31,36 @@ TEST(Group, SeveralCommunicatorsAndDevicesOfOneThread) {
   EXPECT_THAT(b, Each(30));
 }
 
+/// Rank 2 has no message of `first`, and rank 1 names its communicators the other way round.
+TEST(Group, TwoCommunicatorsOnOneStream) {
+  const IdBytes other = new_id();
+  on_ranks(3, [&](int rank, CommHandle first) {
+    CommHandle second = nullptr;
+    ASSERT_TRUE(ok(ncclCommInitRank(&second, 3, other, rank)));
+    HostStream stream(first);
+    const auto value = [](int of, int i) { return 1000 * (of + 1) + 37 * i * (of + 2); };
+    std::vector<std::int32_t> data;
+    for (int i = 0; i < 4; ++i) data.push_back(value(rank, i));
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    if (rank == 0) {
+      ASSERT_TRUE(ok(ncclSend(&data[0], 1, int32, 1, first, stream.get())));
+    } else if (rank == 1) {
+      ASSERT_TRUE(ok(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get())));
+      ASSERT_TRUE(ok(ncclRecv(&data[1], 1, int32, 0, first, stream.get())));
+    }
+    if (rank != 1) {
+      ASSERT_TRUE(ok(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get())));
+    }
+    ASSERT_TRUE(ok(ncclAllReduce(&data[3], &data[3], 1, int32, op_sum, first, stream.get())));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    stream.synchronize();
+    const auto sum = [&](int i) { return value(0, i) + value(1, i) + value(2, i); };
+    EXPECT_THAT(data, ElementsAre(value(rank, 0), rank == 1 ? value(0, 0) : value(rank, 1), sum(2),
+                                  sum(3)));
+    EXPECT_TRUE(ok(ncclCommDestroy(second)));
+  });
+}
+
 TEST(Group, MessagesGoRoundInOneThread) {
   const OwnRanks own(3);
   std::vector<std::int32_t> send = {1, 2, 3}, recv(3);
