@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/communicator_state.hpp"
 #include "fault/deadline.hpp"
+#include "support/data.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 
@@ -29,6 +30,15 @@ using testing::HasSubstr;
 
 constexpr std::size_t count = 300;
 constexpr std::size_t bytes = count * sizeof(int);
+
+/// What a rank sends in a round: other values in each place, so that a launch which repeats an
+/// address of another call gives something else.
+std::vector<int> sent(int round, int rank, std::size_t size = count) {
+  std::vector<int> values(size);
+  for (std::size_t i = 0; i < size; ++i)
+    values[i] = element<int>(static_cast<std::uint64_t>(round), rank, i, ReduceOp::sum);
+  return values;
+}
 
 /// Device memory of one rank, read and written through the communicator's stream.
 class Numbers {
@@ -44,8 +54,9 @@ class Numbers {
   Numbers& operator=(const Numbers&) = delete;
 
   int* data() const { return static_cast<int*>(at_); }
-  void fill(int value) {
-    const std::vector<int> values(size_, value);
+  /// With what the rank sends in that round.
+  void fill(int round, int rank) {
+    const std::vector<int> values = sent(round, rank, size_);
     move(at_, values.data());
   }
   std::vector<int> read() const {
@@ -65,15 +76,18 @@ class Numbers {
   std::size_t size_;
 };
 
-std::vector<int> all_of(int value, std::size_t size = count) {
-  return std::vector<int>(size, value);
-}
-
 class Known : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
   int ranks() const { return GetParam(); }
-  int sum() const { return ranks() * (ranks() + 1) / 2; }  // of rank + 1
+  /// What `sent` comes to.
+  std::vector<int> reduced(int round, std::size_t size = count, ReduceOp op = ReduceOp::sum) const {
+    std::vector<int> values(size);
+    for (std::size_t i = 0; i < size; ++i)
+      values[i] =
+          static_cast<int>(expected<int>(static_cast<std::uint64_t>(round), ranks(), i, op, 1));
+    return values;
+  }
 
   /// `body(state)` for the inside of a communicator on each rank.
   void run_states(const std::function<void(CommunicatorState&)>& body) const {
@@ -101,10 +115,10 @@ TEST_P(Known, CallsAreRepeatedFromTheThirdOn) {
   run_states([&](CommunicatorState& state) {
     Numbers send(*state.backend, count), recv(*state.backend, count);
     for (int round = 1; round <= 6; ++round) {
-      send.fill(round * (state.rank() + 1));
+      send.fill(round, state.rank());
       state.call(sum_of_ints, send.data(), recv.data(), {}, {});
       state.synchronize({});
-      ASSERT_EQ(recv.read(), all_of(round * sum())) << round;
+      ASSERT_EQ(recv.read(), reduced(round)) << round;
       EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
     }
     EXPECT_EQ(state.statistics().calls, 6U);
@@ -116,45 +130,42 @@ TEST_P(Known, CallsAreRepeatedFromTheThirdOn) {
 TEST_P(Known, ACallThatDiffersIsAnother) {
   run_states([&](CommunicatorState& state) {
     Numbers send(*state.backend, count), recv(*state.backend, count), other(*state.backend, count);
-    const int mine = state.rank() + 1, most = ranks();
-    int product = 1;
-    for (int rank = 0; rank < ranks(); ++rank) product *= rank + 1;
-    send.fill(mine);
-    other.fill(10 * mine);
+    send.fill(1, state.rank());
+    other.fill(2, state.rank());
     const auto call = [&](const Call& wanted, const Numbers& from, Numbers& to,
                           const CallOptions& options = {}) {
       state.call(wanted, from.data(), to.data(), {}, options);
       state.synchronize({});
       return to.read();
     };
-    for (int i = 0; i < 3; ++i) ASSERT_EQ(call(sum_of_ints, send, recv), all_of(sum()));
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(call(sum_of_ints, send, recv), reduced(1));
     ASSERT_EQ(state.repeated_calls(), 1U);
 
     Call differs = sum_of_ints;
     differs.op = ReduceOp::max;
-    EXPECT_EQ(call(differs, send, recv), all_of(most));
+    EXPECT_EQ(call(differs, send, recv), reduced(1, count, ReduceOp::max));
     differs.op = ReduceOp::prod;
-    EXPECT_EQ(call(differs, send, recv), all_of(product));
+    EXPECT_EQ(call(differs, send, recv), reduced(1, count, ReduceOp::prod));
     differs = sum_of_ints;
     differs.count = count - 1;
-    std::vector<int> wanted = all_of(sum());
-    wanted.back() = product;
+    std::vector<int> wanted = reduced(1);
+    wanted.back() = reduced(1, count, ReduceOp::prod).back();
     EXPECT_EQ(call(differs, send, recv), wanted);
-    EXPECT_EQ(call(sum_of_ints, other, recv), all_of(10 * sum()));
+    EXPECT_EQ(call(sum_of_ints, other, recv), reduced(2));
     Numbers elsewhere(*state.backend, count);
-    EXPECT_EQ(call(sum_of_ints, send, elsewhere), all_of(sum()));
-    EXPECT_EQ(call(sum_of_ints, send, recv, {.algorithm = "oneshot_ll"}), all_of(sum()));
-    EXPECT_EQ(call(sum_of_ints, send, recv, {.blocks = 1}), all_of(sum()));
+    EXPECT_EQ(call(sum_of_ints, send, elsewhere), reduced(1));
+    EXPECT_EQ(call(sum_of_ints, send, recv, {.algorithm = "oneshot_ll"}), reduced(1));
+    EXPECT_EQ(call(sum_of_ints, send, recv, {.blocks = 1}), reduced(1));
     differs = sum_of_ints;
     differs.collective = Collective::broadcast;
     differs.root = ranks() - 1;
-    EXPECT_EQ(call(differs, send, recv), all_of(ranks()));
+    EXPECT_EQ(call(differs, send, recv), sent(1, ranks() - 1));
     if (ranks() > 1) {
       differs.root = 0;
-      EXPECT_EQ(call(differs, send, recv), all_of(1));
+      EXPECT_EQ(call(differs, send, recv), sent(1, 0));
     }
     EXPECT_EQ(state.repeated_calls(), 1U);
-    EXPECT_EQ(call(sum_of_ints, send, recv), all_of(sum()));
+    EXPECT_EQ(call(sum_of_ints, send, recv), reduced(1));
     EXPECT_EQ(state.repeated_calls(), 2U) << "one that came between is taken for it";
     // One that is refused is refused each time, beside the one that is known.
     for (int i = 0; i < 4; ++i)
@@ -169,14 +180,14 @@ TEST_P(Known, ManyCallsInTurns) {
     run_states([&](CommunicatorState& state) {
       Numbers send(*state.backend, calls), recv(*state.backend, calls);
       for (int round = 1; round <= 5; ++round) {
-        send.fill(round * (state.rank() + 1));
-        recv.fill(0);
+        send.fill(round, state.rank());
+        recv.fill(0, state.rank());
         Call one = sum_of_ints;
         one.count = 1;
         for (std::size_t i = 0; i < calls; ++i)
           state.call(one, send.data() + i, recv.data() + i, {}, {});
         state.synchronize({});
-        ASSERT_EQ(recv.read(), all_of(round * sum(), calls)) << round;
+        ASSERT_EQ(recv.read(), reduced(round, calls)) << round;
       }
       EXPECT_EQ(state.statistics().calls, 5 * calls);
       EXPECT_EQ(state.statistics().launches, 5 * calls);
@@ -203,16 +214,15 @@ TEST_P(Known, Messages) {
         {.sends = false, .peer = state.rank(), .buffer = own.data(), .count = 7},
     };
     for (int round = 1; round <= 5; ++round) {
-      send.fill(round * (state.rank() + 1));
-      own.fill(0);
+      send.fill(round, state.rank());
+      own.fill(0, state.rank());
       state.messages("test", DataType::i32, ends, {}, {});
       state.synchronize({});
-      ASSERT_EQ(recv.read(), all_of(round * (before + 1))) << round;
-      const std::vector<int> mine = own.read();
-      EXPECT_EQ(
-          std::vector<int>(mine.begin(), mine.begin() + 8),
-          (std::vector<int>{mine[0], mine[0], mine[0], mine[0], mine[0], mine[0], mine[0], 0}));
-      EXPECT_EQ(mine[0], round * (state.rank() + 1));
+      ASSERT_EQ(recv.read(), sent(round, before)) << round;
+      std::vector<int> wanted = sent(0, state.rank());
+      const std::vector<int> mine = sent(round, state.rank(), 7);
+      std::copy(mine.begin(), mine.end(), wanted.begin());
+      ASSERT_EQ(own.read(), wanted) << round;
       EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
     }
     EXPECT_EQ(state.statistics().calls, 5U);
@@ -224,7 +234,7 @@ TEST_P(Known, Messages) {
       if (end.peer == (end.sends ? next : before)) end.peer = end.sends ? before : next;
     state.messages("test", DataType::i32, back, {}, {});
     state.synchronize({});
-    EXPECT_EQ(recv.read(), all_of(5 * (next + 1)));
+    EXPECT_EQ(recv.read(), sent(5, next));
   });
 }
 
@@ -235,10 +245,10 @@ TEST_P(Known, SymmetricMemoryThatIsFreed) {
       const auto data = comm.allocate<int>(count);
       Numbers numbers(backend_of(comm), data.data(), count);
       for (int again = 0; again < 4; ++again) {
-        numbers.fill(round * (rank + 1));
+        numbers.fill(4 * round + again, rank);
         comm.all_reduce(data.data(), data.data(), count, DataType::i32, ReduceOp::sum);
         comm.synchronize();
-        ASSERT_EQ(numbers.read(), all_of(round * sum())) << round;
+        ASSERT_EQ(numbers.read(), reduced(4 * round + again)) << round;
       }
     }
   });
@@ -259,10 +269,10 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
       at = reinterpret_cast<int*>(data.data());
       Numbers numbers(backend_of(comm), at, count);
       for (int again = 0; again < 4; ++again) {
-        numbers.fill(rank + 1);
+        numbers.fill(again, rank);
         call();
         comm.synchronize();
-        ASSERT_EQ(numbers.read(), all_of(sum()));
+        ASSERT_EQ(numbers.read(), reduced(again));
       }
     }
     comm.bootstrap().barrier();  // all ranks have unmapped it
@@ -283,11 +293,11 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
 TEST_P(Known, ScratchMemoryThatIsGrantedAgain) {
   run_states([&](CommunicatorState& state) {
     Numbers send(*state.backend, count), recv(*state.backend, count);
-    const auto call = [&](int value) {
-      send.fill(value * (state.rank() + 1));
+    const auto call = [&](int round) {
+      send.fill(round, state.rank());
       state.call(sum_of_ints, send.data(), recv.data(), {}, {});
       state.synchronize({});
-      ASSERT_EQ(recv.read(), all_of(value * sum()));
+      ASSERT_EQ(recv.read(), reduced(round));
     };
     for (int round = 1; round <= 3; ++round) call(round);
     EXPECT_EQ(state.repeated_calls(), 1U);
@@ -334,11 +344,14 @@ TEST_P(Known, InAGraph) {
     call();
     const auto graph = backend.end_capture(stream.native());
     for (int round = 1; round <= 3; ++round) {
-      send.fill(round * (rank + 1));
+      send.fill(round, rank);
       graph->launch(stream.native());
+      comm.synchronize(stream);
+      ASSERT_EQ(recv.read(), reduced(round));
+      send.fill(10 + round, rank);
       call();
       comm.synchronize(stream);
-      ASSERT_EQ(recv.read(), all_of(round * sum()));
+      ASSERT_EQ(recv.read(), reduced(10 + round));
     }
   });
 }
@@ -542,10 +555,10 @@ TEST(KnownCalls, TheProgramsAlgorithmsAreAskedEachTime) {
   run_ranks(2, [](Communicator& comm, int rank) {
     Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
     for (int round = 1; round <= 5; ++round) {
-      send.fill(round);
+      send.fill(round, rank);
       comm.broadcast(send.data(), recv.data(), count, DataType::i32, 0, {}, {.algorithm = "asked"});
       comm.synchronize();
-      EXPECT_EQ(recv.read(), all_of(round)) << rank;
+      EXPECT_EQ(recv.read(), sent(round, 0)) << rank;
     }
   });
   EXPECT_EQ(Asked::times, 2 * 5);

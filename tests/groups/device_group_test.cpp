@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <thread>
@@ -84,11 +85,39 @@ TEST_P(DeviceGroups, EveryAlgorithm) {
 }
 
 TEST_P(DeviceGroups, ManyCallsWithoutWaiting) {
+  constexpr std::size_t messages = under_tsan ? 25 : 500, length = 100, more = 3;
   Gpus gpus(GetParam());
-  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(300));
+  const GroupCase all = sum_of(messages * length, 5);
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, all);
   run.upload(gpus.streams);
-  for (int i = 0; i < (under_tsan ? 100 : 2000); ++i) run.enqueue(gpus.streams);
-  run.check(gpus.streams);
+  const auto part_of = [](auto buffers, std::size_t message) {
+    for (auto& buffer : buffers)
+      buffer =
+          const_cast<std::int32_t*>(static_cast<const std::int32_t*>(buffer)) + message * length;
+    return buffers;
+  };
+  for (std::size_t message = 0; message < messages; ++message) {
+    const auto to = part_of(run.recv, message);
+    const auto sum = [&](const auto& from) {
+      gpus.group.all_reduce(from, to, length, DataType::i32, ReduceOp::sum, gpus.streams);
+    };
+    sum(part_of(run.send, message));
+    for (std::size_t again = 0; again < more; ++again)  // in place: equal calls are repeated
+      sum(std::vector<const void*>(to.begin(), to.end()));
+  }
+  run.download(gpus.streams);
+  gpus.group.synchronize(gpus.streams);
+  const auto n = static_cast<std::uint32_t>(GetParam());
+  for (const auto& recv : gpus.arena.recv) {
+    EXPECT_EQ(recv->damage(), "");
+    for (std::size_t i = 0; i < messages * length; ++i) {
+      std::uint32_t got = 0;
+      std::memcpy(&got, recv->image() + i * sizeof got, sizeof got);
+      const auto once = static_cast<std::uint32_t>(
+          expected<std::int32_t>(all.seed, GetParam(), i, ReduceOp::sum, 1));
+      ASSERT_EQ(got, once * n * n * n) << "element " << i % length << " of message " << i / length;
+    }
+  }
 }
 
 TEST_P(DeviceGroups, AnyCollectiveByOneFunction) {
