@@ -20,8 +20,8 @@ bool is_open(int fd) {
   return flags >= 0 && (flags & O_PATH) == 0;
 }
 
-/// The descriptors that stand in for closed ones. The last user closes them, because one that closed
-/// its own would open a gap for the others.
+/// The descriptors that stand in for closed ones. The last user closes them, because one that
+/// closed its own would open a gap for the others.
 class StandIns {
  public:
   void enter() {

@@ -6,12 +6,12 @@
 
 namespace plait {
 
-/// While one exists, no new descriptor of this process becomes 0, 1 or 2, whether Plait or a library
-/// that it calls makes it. Otherwise standard error, where the program and Plait's log write, could
-/// be a socket of Plait's.
+/// While one exists, no new descriptor of this process becomes 0, 1 or 2, whether Plait or a
+/// library that it calls makes it. Otherwise standard error, where the program and Plait's log
+/// write, could be a socket of Plait's.
 ///
-/// Each of these numbers that is closed is taken by a descriptor on which reads and writes fail with
-/// EBADF, as they do on a closed one. Costs three system calls if none is closed. Keeps errno.
+/// Each of these numbers that is closed is taken by a descriptor on which reads and writes fail
+/// with EBADF, as they do on a closed one. Costs three system calls if none is closed. Keeps errno.
 class StandardFdsTaken {
  public:
   StandardFdsTaken();
@@ -23,8 +23,8 @@ class StandardFdsTaken {
   bool takes_ = false;  // one of them is closed, or another object has taken it
 };
 
-/// The descriptor that the system call `make` returns, which is none of 0, 1 and 2. Every descriptor
-/// that Plait makes comes from here, or is made beside a `StandardFdsTaken`.
+/// The descriptor that the system call `make` returns, which is none of 0, 1 and 2. Every
+/// descriptor that Plait makes comes from here, or is made beside a `StandardFdsTaken`.
 template <class Make>
 UniqueFd new_fd(const Make& make) {
   const StandardFdsTaken taken;

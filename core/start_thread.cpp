@@ -5,11 +5,13 @@
 #include <system_error>
 #include <utility>
 
+#include "core/signal_mask.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
 
 std::thread start_thread(std::string_view what, std::function<void()> body) {
+  const SignalMask inherited(SignalMask::of_library());
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error& error) {

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <exception>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <utility>
+
+#include "core/start_thread.hpp"
 
 namespace plait {
 namespace {
@@ -65,19 +65,13 @@ void Strays::dispose() noexcept {
     const auto handover = std::make_shared<Handover>();
     handover->strays = std::move(strays_);
     strays_.clear();
-    sigset_t all, before;
-    sigfillset(&all);
-    // The process's signals are for threads that live on.
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      std::thread(end_with, handover).detach();
+      start_thread("a thread that closes connections", [handover] { end_with(handover); }).detach();
     } catch (const std::exception&) {
       // No thread can be started. The descriptors stay open, which harms less than waiting.
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
       static_cast<void>(new std::vector<UniqueFd>(std::move(handover->strays)));
       return;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     handover->wait_beyond(Handover::begun);
     if (handover->step.load(std::memory_order_acquire) == Handover::copied)
       handover->strays.clear();

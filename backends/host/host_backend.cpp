@@ -238,7 +238,8 @@ class HostBackend final : public Backend {
     return std::make_unique<HostGraph>(device_, at(stream).end_capture());
   }
   void host_call(NativeStream stream, std::function<void()> function) override {
-    at(stream).push([function = std::move(function)](HostStream&) { function(); });
+    at(stream).push(
+        [function = std::move(function)](HostStream& running) { running.call(function); });
   }
 
   KernelHandle find_kernel(std::string_view family, DataType type) const override {

@@ -77,6 +77,12 @@ void HostStream::push(const Launch& launch, const void* args, std::size_t bytes)
   end_push(lock);
 }
 
+void HostStream::call(const std::function<void()>& function) const {
+  if (std::this_thread::get_id() != worker_.get_id()) return function();
+  const SignalMask of_maker(makers_mask_);
+  function();
+}
+
 /// Ensures that there is a thread to run the task, and room for it.
 void HostStream::begin_push(Lock& lock) {
   if (!worker_.joinable())

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "backends/host/host_pool.hpp"
 #include "backends/host/task_queue.hpp"
+#include "core/signal_mask.hpp"
 
 namespace plait::host {
 
@@ -107,6 +109,9 @@ class HostStream {
   std::shared_ptr<TaskList> end_capture();
 
   Pool& pool() { return pool_; }
+  /// In a task: calls a function of the program. On the stream's thread it sees the signal mask of
+  /// the thread that made the stream.
+  void call(const std::function<void()>& function) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -141,6 +146,7 @@ class HostStream {
   bool stop_ = false;
   std::atomic<bool> capturing_ = false;  // written under the lock
   std::shared_ptr<TaskList> capture_;
+  const sigset_t makers_mask_ = SignalMask::of_thread();
   Pool pool_;           // used by the thread that runs a task
   std::thread worker_;  // started with the first task
 };

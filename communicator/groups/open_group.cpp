@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "communicator/groups/group_check.hpp"
+#include "core/start_thread.hpp"
 #include "core/thread_team.hpp"
 #include "core/thread_word.hpp"
 #include "plait/group.hpp"
@@ -263,22 +264,34 @@ std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts
   return turns;
 }
 
+void OpenGroup::Growth::begin(GroupMember& member, GroupPlan& plan) {
+  thread_ = start_thread("a thread for memory that grows", [this, &member, &plan] {
+    try {
+      member.grow(plan);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  });
+}
+void OpenGroup::Growth::end() {
+  if (thread_.joinable()) thread_.join();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
 /// A communicator whose scratch memory must grow waits for its ranks. Each does so on a thread,
 /// because another rank may come to the communicators in another order. All calls are published
-/// first, so ranks that are in different calls notice. If any part grows, `growth` has one future
-/// per part, and a part with a valid future is enqueued after that has ended.
+/// first, so ranks that are in different calls notice. If any part grows, `growth` has an entry per
+/// part, and a part is enqueued after its own has ended.
 void OpenGroup::begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
-                             std::vector<std::future<void>>& growth) {
+                             std::vector<Growth>& growth) {
   if (parts.size() < 2) return;
   std::vector<std::size_t> growing;
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].member->grows(plans[i])) growing.push_back(i);
   if (growing.empty()) return;
-  growth.resize(parts.size());
+  growth = std::vector<Growth>(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i].member->publish(plans[i]);
-  for (const std::size_t i : growing)
-    growth[i] = std::async(std::launch::async,
-                           [member = parts[i].member, &plan = plans[i]] { member->grow(plan); });
+  for (const std::size_t i : growing) growth[i].begin(*parts[i].member, plans[i]);
 }
 
 void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
@@ -300,12 +313,12 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
             fmt::format("a part of a group could not be enqueued: {}", error.what()));
     }
   };
-  std::vector<std::future<void>> growth;
+  std::vector<Growth> growth;
   attempt([&] { begin_growth(parts, plans, growth); });
   const auto take_turns = [&](std::size_t thread) {
     attempt([&] {
       for (const std::size_t i : turns[thread]) {
-        if (!growth.empty() && growth[i].valid()) growth[i].get();
+        if (!growth.empty()) growth[i].end();
         parts[i].member->submit(plans[i]);
       }
     });

@@ -1,9 +1,10 @@
 // The group that is open on a thread: the calls made since `group_start`.
 #pragma once
 #include <cstddef>
+#include <exception>
 #include <functional>
-#include <future>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "communicator/groups/group_member.hpp"
@@ -68,10 +69,24 @@ class OpenGroup {
   static void put_in_order(std::vector<Part>& parts);
   static void check_captures(const std::vector<Part>& parts);
   static void check_memory(const std::vector<Part>& parts);
+  /// The growth of a part's scratch memory, on a thread.
+  class Growth {
+   public:
+    void begin(GroupMember& member, GroupPlan& plan);
+    /// Waits for its end, and rethrows its error. Does nothing if it was not begun.
+    void end();
+    ~Growth() {
+      if (thread_.joinable()) thread_.join();
+    }
+
+   private:
+    std::thread thread_;
+    std::exception_ptr failure_;
+  };
   using Turns = std::vector<std::size_t>;  // indices of parts that are enqueued in this order
   static std::vector<Turns> turns_of(const std::vector<Part>& parts);
   static void begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
-                           std::vector<std::future<void>>& growth);
+                           std::vector<Growth>& growth);
   static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
                      std::vector<GroupPlan>& plans);
 

@@ -4,10 +4,13 @@
 #include <string>
 #include <thread>
 
+#include "core/start_thread.hpp"
 #include "interop/nccl/border.hpp"
 
 namespace plait::nccl {
 namespace {
+
+constexpr const char* thread_name = "a thread for the calls of a communicator";
 
 struct Outcome {
   Result result = Result::success;
@@ -81,9 +84,10 @@ Result run(std::vector<Job> jobs) noexcept {
         // On this thread, so that the communicator is busy when a call that does not wait returns.
         if (front.takes) front.of->take(front.call, waits), chain->is_taken = true;
         if (waits) {
-          threads.emplace_back([&chain, &outcome = outcomes[i]] { outcome = chain->perform(); });
+          threads.push_back(start_thread(
+              thread_name, [&chain, &outcome = outcomes[i]] { outcome = chain->perform(); }));
         } else {
-          std::thread([chain] { static_cast<void>(chain->perform()); }).detach();
+          start_thread(thread_name, [chain] { static_cast<void>(chain->perform()); }).detach();
           waits_for_all = false;
         }
       });

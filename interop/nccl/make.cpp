@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <future>
-#include <thread>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/start_thread.hpp"
 #include "interop/nccl/border.hpp"
 
 namespace plait::nccl {
@@ -68,7 +68,7 @@ void close_soon(std::function<void()> end, std::chrono::seconds patience) noexce
   try {
     auto done = std::make_shared<std::promise<void>>();
     const auto closed = done->get_future();
-    std::thread([end = std::move(end), done]() mutable {
+    start_thread("a thread that frees a communicator", [end = std::move(end), done]() mutable {
       static_cast<void>(guarded("ncclCommAbort", end));
       end = {};
       done->set_value();

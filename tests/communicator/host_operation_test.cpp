@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "communicator/check.hpp"
+#include "core/signal_mask.hpp"
 #include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
@@ -187,6 +190,51 @@ TEST_P(HostOperations, CombineInRankOrder) {
             check<Text>(comm, count, in_place, count % 2 != 0);
             if (testing::Test::HasFatalFailure()) return;
           }
+      },
+      on_host);
+}
+
+/// The function runs on the stream's thread, because no thread waits for the stream.
+TEST(HostOperationsOnTheirStream, SeeTheSignalMaskOfTheThreadThatMadeIt) {
+  struct Seen {
+    std::thread::id thread;
+    sigset_t mask{};
+    std::atomic<bool> done = false;
+  };
+  constexpr HostOperation::Function note = [](const void* in, void* inout, std::size_t count,
+                                              void* context) {
+    for (std::size_t i = 0; i < count; ++i)
+      static_cast<std::uint64_t*>(inout)[i] ^= static_cast<const std::uint64_t*>(in)[i];
+    auto& seen = *static_cast<Seen*>(context);
+    seen.thread = std::this_thread::get_id();
+    seen.mask = SignalMask::of_thread();
+    seen.done = true;
+  };
+  run_ranks(
+      2,
+      [&](Communicator& comm, int rank) {
+        const auto term = [](int of) { return hash(1, static_cast<std::uint64_t>(of), 0); };
+        Seen seen;
+        sigset_t wanted;
+        sigemptyset(&wanted);
+        sigaddset(&wanted, SIGUSR1);
+        const auto stream = [&] {
+          const SignalMask own(wanted);
+          return comm.create_stream();
+        }();
+        std::uint64_t word = term(rank);
+        comm.all_reduce(&word, &word, 1,
+                        {.function = note,
+                         .element_bytes = sizeof word,
+                         .alignment = alignof(std::uint64_t),
+                         .context = &seen},
+                        stream);
+        while (!seen.done) std::this_thread::yield();
+        EXPECT_NE(seen.thread, std::this_thread::get_id());
+        for (int signal = 1; signal <= SIGRTMAX; ++signal)
+          EXPECT_EQ(sigismember(&seen.mask, signal), sigismember(&wanted, signal)) << signal;
+        comm.synchronize(stream);
+        EXPECT_EQ(word, term(0) ^ term(1));
       },
       on_host);
 }

@@ -1,7 +1,10 @@
 // Making communicators: from threads, from one thread in a group, without waiting, from others.
+#include <unistd.h>
+
 #include <cstring>
 
 #include "interop/nccl/ranks.hpp"
+#include "support/signals.hpp"
 
 namespace plait::nccl::test {
 namespace {
@@ -73,6 +76,7 @@ TEST(Init, WithoutWaiting) {
   config.blocking = 0;
   CommHandle first = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&first, 2, id, 0, &config), Result::in_progress);
+  EXPECT_EQ(plait::test::signals_taken({getpid()}), 0u) << "of the thread that makes it";
   ASSERT_NE(first, nullptr);
   Result state = Result::success;
   ASSERT_TRUE(ok(ncclCommGetAsyncError(first, &state)));

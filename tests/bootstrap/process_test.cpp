@@ -1,7 +1,5 @@
-// Programs that were started without standard input, output or error: what they and Plait's log
-// write there reaches none of Plait's descriptors.
-#include "core/standard_fds.hpp"
-
+// What belongs to the program of a process: standard input, output and error, also where it was
+// started without them, and signals.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,10 +20,12 @@
 #include <vector>
 
 #include "bootstrap/processes.hpp"
+#include "core/standard_fds.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
 #include "plait/unique_id.hpp"
 #include "support/data.hpp"
+#include "support/signals.hpp"
 
 namespace plait {
 namespace {
@@ -35,8 +35,8 @@ using Closed = std::bitset<3>;
 
 constexpr int ranks = 3;  // 0 and 1 share a node
 
-/// While it exists, this process lacks some of its standard descriptors, and a thread writes to them
-/// without a pause.
+/// While it exists, this process lacks some of its standard descriptors, and a thread writes to
+/// them.
 class Without {
  public:
   explicit Without(Closed closed) : closed_(closed) {
@@ -45,6 +45,8 @@ class Without {
     for (int fd = 0; fd < 3; ++fd)
       if (closed_[at(fd)]) ::close(fd);
     writer_ = std::thread([this] {
+      thread_ = ::gettid();
+      thread_.notify_one();
       constexpr std::string_view text = "a line of the program\n";
       while (!stop_) {
         for (int fd = 0; fd < 3; ++fd)
@@ -53,6 +55,7 @@ class Without {
         std::this_thread::sleep_for(10us);
       }
     });
+    thread_.wait(0);
   }
   ~Without() {
     stop_ = true;
@@ -63,6 +66,12 @@ class Without {
   Without(const Without&) = delete;
   Without& operator=(const Without&) = delete;
 
+  void expect_untouched(const char* after) const {
+    expect_closed(after);
+    EXPECT_EQ(test::signals_taken({::getpid(), thread_}), 0u) << after;
+  }
+
+ private:
   /// A stand-in of Plait's may be seen for a moment, because its threads open files at any time.
   void expect_closed(const char* after) const {
     for (int fd = 0; fd < 3; ++fd) {
@@ -78,13 +87,13 @@ class Without {
     }
   }
 
- private:
   static std::size_t at(int fd) { return static_cast<std::size_t>(fd); }
 
   Closed closed_;
   std::array<int, 3> kept_{};
   std::atomic<bool> stop_ = false;
   std::atomic<int> strays_ = 0;
+  std::atomic<pid_t> thread_ = 0;  // of the writer
   std::thread writer_;
 };
 
@@ -113,41 +122,43 @@ void set_environment(int rank, const std::string& job) {
   set("PLAIT_NODE", rank < 2 ? "first" : "second");
   set("PLAIT_LOG", "debug");
   set("PLAIT_SCRATCH_BYTES", "8M");
+  set("PLAIT_NET_THREADS", "2");
 }
 
 void run_job(int rank, Closed closed) {
   const Without without(closed);
   auto world = make_world_bootstrap();
-  without.expect_closed("meeting");
+  without.expect_untouched("meeting");
   Communicator comm = Communicator::create(std::move(world), {.backend = BackendKind::host});
-  without.expect_closed("creating a communicator");
+  without.expect_untouched("creating a communicator");
   const std::uint64_t seed = closed.to_ulong() * 100;
   expect_sum(comm, rank, seed + 1, 100);
-  without.expect_closed("a short call");
+  without.expect_untouched("a short call");
   expect_sum(comm, rank, seed + 2, 300'000);
-  without.expect_closed("a long call");
+  without.expect_untouched("a long call");
   auto shared = comm.allocate<int>(25'000);
-  without.expect_closed("allocating");
+  without.expect_untouched("allocating");
   {
     const Stream stream = comm.create_stream();
     Communicator pair = *comm.split(rank == 1 ? 1 : 0, rank);
-    without.expect_closed("splitting");
+    without.expect_untouched("splitting");
     // Ranks of a part have new numbers: rank 2 of the job is rank 1 of two.
     expect_sum(pair, pair.rank(), seed + 3 + (rank == 1 ? 1 : 0), 5000);
   }
-  without.expect_closed("the end of a part");
+  without.expect_untouched("the end of a part");
   shared = {};
   { const Communicator gone = std::move(comm); }
-  without.expect_closed("the end");
+  without.expect_untouched("the end");
 }
 
-TEST(StandardFds, OnesThatAreClosedStayClosed) {
+TEST(ProcessOfAJob, KeepsItsDescriptorsAndSignals) {
   for (unsigned long which = 0; which < 8; ++which) {
     const Closed closed(which);
     SCOPED_TRACE("closed descriptors 2, 1, 0: " + closed.to_string());
     const std::string job = std::to_string(::getpid()) + "-" + closed.to_string();
     test::run_processes(ranks, [&](int rank) {
       set_environment(rank, job);
+      if (closed.all()) ::setenv("PLAIT_TRACE", "/dev/null", 1);  // takes long
       run_job(rank, closed);
     });
   }
