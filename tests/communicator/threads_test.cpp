@@ -177,6 +177,7 @@ TEST_P(Threads, ThatEndLeaveTheirWorkAndNothingElse) {
     Numbers numbers(comm, 1);
     std::promise<void> open;
     in_a_thread([&] {
+      backend_of(comm).enter();
       backend_of(comm).host_call(nullptr, [opened = open.get_future().share()] { opened.wait(); });
       numbers.reduce(comm);
     });
@@ -259,6 +260,7 @@ TEST_P(Threads, InsideOneCommunicatorAtOnceAreNoticed) {
     std::promise<void> inside, leave;
     // `synchronize` stays inside for as long as the stream is held.
     std::thread first([&] {
+      backend_of(comm).enter();  // else this holds the default stream of device 0
       backend_of(comm).host_call(nullptr, [&, left = leave.get_future().share()] {
         inside.set_value();
         left.wait();

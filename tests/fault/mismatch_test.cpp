@@ -168,8 +168,6 @@ TEST_P(Mismatch, IsAnErrorWithBothSides) {
       patient());
 }
 
-/// Places and shapes are compared by their hashes. Buffers in place have two equal halves, windows
-/// have small numbers, and offsets are multiples of a few.
 /// Ranks that read each other's buffers in one process: one has no buffer where the other reads.
 TEST(MismatchOfReaders, WithoutABuffer) {
   if (target() != BackendKind::host) GTEST_SKIP() << "only CPU ranks read each other's buffers";
@@ -191,6 +189,8 @@ TEST(MismatchOfReaders, WithoutABuffer) {
   });
 }
 
+/// Places and shapes are compared by their hashes. Buffers in place have two equal halves, windows
+/// have small numbers, and offsets are multiples of a few.
 TEST(Signatures, TellPlacesAndShapesApart) {
   std::set<std::uint64_t> places, options;
   const std::size_t windows[] = {0, 1, 2, 3, 4, 8, 12}, offsets[] = {0, 1, 2, 4, 8, 12, 400, 512};

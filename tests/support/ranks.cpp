@@ -126,6 +126,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
     auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
     bootstrap->set_timeout(patience);
     Communicator comm = Communicator::create(std::move(bootstrap), test_options(options));
+    backend_of(comm).enter();  // a new thread begins with device 0
     body(comm, rank);
   });
 }
