@@ -117,11 +117,13 @@ class GpuBackend : public Backend {
   void enter() override { Runtime::set_device(info_.ordinal); }
 
   void* allocate(std::size_t bytes) override {
+    const BesideCaptures<Runtime> beside;
     void* pointer = nullptr;
     Runtime::allocate(&pointer, bytes);
     return pointer;
   }
   void deallocate(void* pointer) noexcept override {
+    const BesideCaptures<Runtime> beside;
     static_cast<void>(Runtime::free.status(pointer));
   }
   void* allocate_pinned(std::size_t bytes) override {

@@ -1,6 +1,7 @@
 // NCCL's functions that move data.
 #include "algorithms/contract/collectives.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "interop/nccl/border.hpp"
@@ -28,44 +29,78 @@ struct Wish {
   int root = 0;  // for messages: the peer
 };
 
-/// The buffers that a call gets: the caller's, or copies that are aligned.
+/// The buffers that a call gets: the caller's, or copies of them.
 struct Buffers {
   const void* send;
   void* recv;
   std::shared_ptr<Staging> staged_send{}, staged_recv{};
 };
 
-Buffers aligned_buffers(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
-                        const Call& call) {
+/// Why a call can't have the caller's buffers.
+struct Needs {
+  bool apart = false;                 // they overlap those of another message of the group
+  std::optional<PreMulSum> factor{};  // of this rank's elements
+};
+
+bool are_disjoint(const void* a, const void* b, std::size_t bytes) {
+  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+  return x + bytes <= y || y + bytes <= x;
+}
+
+Buffers own_buffers(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
+                    const Call& call, const Needs& needs) {
   Buffers buffers{wish.send, wish.recv};
   const std::size_t element = size_of(call.type);
-  if (call.count == 0) return buffers;
+  // So many elements are refused later.
+  if (call.count == 0 || call.count > SIZE_MAX / 4 / element / static_cast<unsigned>(own.size()))
+    return buffers;
   Call whole = call;
   whole.parts = parts_of(call.collective, own.size());
   const CollectiveFacts& facts = facts_of(call.collective);
-  const auto needs = [&](const BufferFacts& buffer, const void* pointer) {
-    return pointer != nullptr && has(buffer, call, own.rank()) && !is_aligned(pointer, element);
+  const auto is_used = [&](const BufferFacts& buffer, const void* pointer) {
+    return pointer != nullptr && has(buffer, call, own.rank());
   };
   const auto stage = [&](std::size_t bytes) {
     return std::make_shared<Staging>(wish.name, comm, own, bytes, wish.stream);
   };
-  if (needs(facts.send, wish.send)) {
-    buffers.staged_send = stage(send_bytes(whole));
-    buffers.staged_send->copy_in(wish.send);
-    buffers.send = buffers.staged_send->memory();
-  }
-  if (needs(facts.recv, wish.recv)) {
+  const auto multiplied = [&](const void* from, void* to) {
+    multiply(backend_of(own), wish.stream, *needs.factor, from, to,
+             send_bytes(whole) / size_of(call.type));
+    return to;
+  };
+  const bool send_is_aligned = is_aligned(wish.send, element),
+             recv_is_aligned = is_aligned(wish.recv, element);
+  if (is_used(facts.recv, wish.recv) && (needs.apart || !recv_is_aligned)) {
     buffers.staged_recv = stage(recv_bytes(whole));
     buffers.recv = buffers.staged_recv->memory();
   }
+  if (!is_used(facts.send, wish.send) || (send_is_aligned && !needs.apart && !needs.factor))
+    return buffers;
+  // The result takes as much room as the product, and comes later. In a group, which may fail, it
+  // comes too early.
+  if (needs.factor && send_is_aligned && facts.send.size == facts.recv.size &&
+      is_used(facts.recv, wish.recv) && !Group::of_thread().is_open() &&
+      (wish.send == buffers.recv || are_disjoint(wish.send, buffers.recv, send_bytes(whole)))) {
+    buffers.send = multiplied(wish.send, buffers.recv);
+    return buffers;
+  }
+  buffers.staged_send = stage(send_bytes(whole));
+  void* const memory = buffers.staged_send->memory();
+  if (!needs.factor || !send_is_aligned) buffers.staged_send->copy_in(wish.send);
+  if (needs.factor) multiplied(send_is_aligned ? wish.send : memory, memory);
+  buffers.send = memory;
   return buffers;
 }
 
-/// Enqueues the call through buffers that are aligned.
+/// Enqueues the call, with the caller's buffers if it can have them.
 template <class Enqueue>
-void enqueue_staged(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
-                    const Call& call, Enqueue&& enqueue) {
-  Buffers buffers = aligned_buffers(wish, comm, own, call);
+void enqueue_between(const Wish& wish, const std::shared_ptr<Comm>& comm, Communicator& own,
+                     const Call& call, const Needs& needs, Enqueue&& enqueue) {
+  const std::size_t element = size_of(call.type);
+  if (is_aligned(wish.send, element) && is_aligned(wish.recv, element) && !needs.apart &&
+      !needs.factor)
+    return enqueue(wish.send, wish.recv);
+  Buffers buffers = own_buffers(wish, comm, own, call, needs);
   enqueue(buffers.send, buffers.recv);
   const auto finish = [buffers, to = wish.recv](bool enqueued) {
     if (enqueued && buffers.staged_recv) buffers.staged_recv->copy_out(to);
@@ -106,14 +141,11 @@ Result collective(const Wish& wish) noexcept {
     check_rank(wish, own, "root");
     CallOptions options;
     if (wish.config != nullptr) options = call_options(wish.name, wish.config);
-    if (wish.op != op_sum) set_op(wish.name, *comm, own, wish.op, wish.stream, call);
-    const auto enqueue = [&](const void* send, void* recv) {
+    Needs needs;
+    if (wish.op != op_sum) needs.factor = set_op(wish.name, *comm, wish.op, call);
+    enqueue_between(wish, comm, own, call, needs, [&](const void* send, void* recv) {
       own.enqueue(call, send, recv, wish.stream, options);
-    };
-    const std::size_t element = size_of(call.type);
-    if (is_aligned(wish.send, element) && is_aligned(wish.recv, element))
-      enqueue(wish.send, wish.recv);
-    else enqueue_staged(wish, comm, own, call, enqueue);
+    });
     settle(wish, comm, own, call);
   });
 }
@@ -128,14 +160,11 @@ Result message(const Wish& wish, bool sends) noexcept {
                     .type = data_type(wish.name, wish.type),
                     .count = wish.count};
     check_rank(wish, own, "peer");
-    const auto enqueue = [&](const void* send, void* recv) {
+    const bool apart = !Group::of_thread().use(sends ? wish.send : wish.recv, call, !sends);
+    enqueue_between(wish, comm, own, call, {.apart = apart}, [&](const void* send, void* recv) {
       if (sends) own.send(send, call.count, call.type, wish.root, wish.stream);
       else own.recv(recv, call.count, call.type, wish.root, wish.stream);
-    };
-    const std::size_t element = size_of(call.type);
-    if (is_aligned(wish.send, element) && is_aligned(wish.recv, element))
-      enqueue(wish.send, wish.recv);
-    else enqueue_staged(wish, comm, own, call, enqueue);
+    });
     settle(wish, comm, own, call);
   });
 }

@@ -1,5 +1,7 @@
 #include "interop/nccl/comm.hpp"
 
+#include <algorithm>
+
 #include "interop/nccl/border.hpp"
 
 namespace plait::nccl {
@@ -177,7 +179,7 @@ void Comm::close() noexcept {
   if (phase_ == Phase::making) return;  // its job closes it, as its last user
   if (phase_ == Phase::ready) phase_ = Phase::finalized;
   lock.unlock();
-  free_retired(true);
+  free_retired();
   // The caller knows of its own abort, so the log need not say it.
   if (communicator_ && aborted_) static_cast<void>(communicator_->async_error());
   const int rank = communicator_ ? communicator_->rank() : 0;
@@ -217,27 +219,45 @@ std::optional<PreMulSum> Comm::find(OpNumber op) {
   return found->second;
 }
 
-void Comm::retire(void* memory, std::unique_ptr<DeviceEvent> event) {
-  {
-    const std::scoped_lock lock(mutex_);
-    retired_.push_back({memory, std::move(event)});
+/// A call may wait for the one that had the memory before, because the calls of a communicator run
+/// one after another. A captured call can't wait for work outside of its graph. Freeing waits for
+/// the device, so memory is only freed where a call needs another size.
+void* Comm::lend(Backend& backend, std::size_t bytes, NativeStream stream, bool is_captured) {
+  const std::scoped_lock lock(retired_mutex_);
+  const auto fitting = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& old) {
+    return old.event != nullptr && old.bytes >= bytes && old.bytes / 2 <= bytes &&
+           (!is_captured || old.event->done());
+  });
+  if (fitting != retired_.end()) {
+    if (!is_captured) fitting->event->wait_in(stream);
+    void* const memory = fitting->memory;
+    retired_.erase(fitting);
+    return memory;
   }
-  free_retired(false);
+  std::erase_if(retired_, [&](const Retired& old) {
+    if (old.event == nullptr || !old.event->done()) return false;
+    backend.deallocate(old.memory);
+    return true;
+  });
+  return backend.allocate(bytes);
 }
 
-void Comm::free_retired(bool all) noexcept {
+void Comm::retire(void* memory, std::size_t bytes, std::unique_ptr<DeviceEvent> event) {
+  const std::scoped_lock lock(retired_mutex_);
+  retired_.push_back({memory, bytes, std::move(event)});
+}
+
+void Comm::free_retired() noexcept {
   if (!communicator_) return;
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(retired_mutex_);
   if (retired_.empty()) return;
   try {
     Backend& backend = backend_of(*communicator_);
     const DeviceScope device(backend);
-    std::erase_if(retired_, [&](Retired& old) {
-      if (all) old.event->synchronize();
-      else if (!old.event->done()) return false;
+    for (const Retired& old : std::exchange(retired_, {})) {
+      if (old.event != nullptr) old.event->synchronize();
       backend.deallocate(old.memory);
-      return true;
-    });
+    }
   } catch (const std::exception&) {  // a lost device frees nothing
   }
 }

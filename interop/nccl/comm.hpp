@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,8 +32,8 @@ namespace nccl {
 /// An operation of ncclRedOpCreatePreMulSum.
 struct PreMulSum {
   DataType type;
-  double factor;     // unless it is read from memory
-  const void* from;  // device memory that is read when a call is made; null: `factor` counts
+  std::uint64_t bits;  // the factor's, in the lowest bytes, unless it is in memory
+  const void* from;    // device memory that is read when a call runs; null: `bits` count
 };
 
 /// One rank's communicator, and what NCCL wants to know of it before, while and after it is usable.
@@ -128,14 +129,16 @@ class Comm {
   bool remove(OpNumber op);
   std::optional<PreMulSum> find(OpNumber op);
 
-  /// Memory that a call uses on the stream until `event`.
-  void retire(void* memory, std::unique_ptr<DeviceEvent> event);
+  /// Device memory that one call on `stream` has to itself, from `lend` until `event`; null: until
+  /// the communicator ends. Later calls get it again.
+  void* lend(Backend& backend, std::size_t bytes, NativeStream stream, bool is_captured);
+  void retire(void* memory, std::size_t bytes, std::unique_ptr<DeviceEvent> event);
 
  private:
   void await_use(const char* call);
   bool is_busy_for_a_thread() const { return phase_ == Phase::busy && is_waited_for_; }
   void notify();
-  void free_retired(bool all) noexcept;
+  void free_retired() noexcept;
 
   std::atomic<Phase> phase_ = Phase::making;
   std::atomic<bool> aborted_ = false, is_ending_ = false;
@@ -150,8 +153,10 @@ class Comm {
   std::map<OpNumber, PreMulSum> ops_;
   struct Retired {
     void* memory;
+    std::size_t bytes;
     std::unique_ptr<DeviceEvent> event;
   };
+  std::mutex retired_mutex_;  // held where memory is freed, which `abort` must not wait for
   std::vector<Retired> retired_;
 };
 

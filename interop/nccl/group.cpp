@@ -37,12 +37,40 @@ void Group::await_at_end(const std::shared_ptr<Comm>& comm) {
   if (std::find(awaited_.begin(), awaited_.end(), comm) == awaited_.end()) awaited_.push_back(comm);
 }
 
+bool Group::Places::meet(std::uintptr_t begin, std::uintptr_t end) const {
+  const auto next = std::upper_bound(all_.begin(), all_.end(), begin,
+                                     [](auto at, const Place& place) { return at < place.end; });
+  return next != all_.end() && next->begin < end;
+}
+
+void Group::Places::add(std::uintptr_t begin, std::uintptr_t end) {
+  const auto first = std::lower_bound(all_.begin(), all_.end(), begin,
+                                      [](const Place& place, auto at) { return place.end < at; });
+  auto last = first;
+  for (; last != all_.end() && last->begin <= end; ++last) {
+    begin = std::min(begin, last->begin);
+    end = std::max(end, last->end);
+  }
+  all_.insert(all_.erase(first, last), {begin, end});
+}
+
+bool Group::use(const void* buffer, const Call& message, bool writes) {
+  const std::size_t most = SIZE_MAX / 4 / size_of(message.type);  // more are refused later
+  if (!is_open() || buffer == nullptr || message.count == 0 || message.count > most) return true;
+  const auto begin = reinterpret_cast<std::uintptr_t>(buffer), end = begin + message.block_bytes();
+  if (written_.meet(begin, end) || (writes && read_.meet(begin, end))) return false;
+  (writes ? written_ : read_).add(begin, end);
+  return true;
+}
+
 void Group::clear() noexcept {
   failure_.reset();
   jobs_.clear();
   calls_.clear();
   awaited_.clear();
   after_.clear();
+  read_.clear();
+  written_.clear();
 }
 
 /// Drops the jobs, and the calls that Plait's group has collected: an exception that leaves an

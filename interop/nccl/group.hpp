@@ -1,6 +1,7 @@
 // The group that is open on a thread, between ncclGroupStart and ncclGroupEnd: a group of Plait for
 // the calls that move data, and jobs for those that make or end communicators.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +29,9 @@ class Group {
   void add(Job job) { jobs_.push_back(std::move(job)); }
   /// For the end, after the calls have been enqueued.
   void add(const std::shared_ptr<Comm>& comm, const Call& call);
+  /// Notes the memory of a message. False, and notes nothing, if it overlaps that of an earlier
+  /// message, and one of both writes: Plait would refuse the group. True outside a group.
+  bool use(const void* buffer, const Call& message, bool writes);
   void await_at_end(const std::shared_ptr<Comm>& comm);
   void then(std::function<void(bool enqueued)> act) { after_.push_back(std::move(act)); }
 
@@ -40,6 +44,19 @@ class Group {
     Result result;
     std::string sentence;
   };
+  /// Places in memory, sorted and apart.
+  class Places {
+   public:
+    bool meet(std::uintptr_t begin, std::uintptr_t end) const;
+    void add(std::uintptr_t begin, std::uintptr_t end);
+    void clear() { all_.clear(); }
+
+   private:
+    struct Place {
+      std::uintptr_t begin, end;
+    };
+    std::vector<Place> all_;
+  };
   Result enqueue() noexcept;
   void discard() noexcept;
   void clear() noexcept;
@@ -50,6 +67,7 @@ class Group {
   std::vector<Counted> calls_;
   std::vector<std::shared_ptr<Comm>> awaited_;
   std::vector<std::function<void(bool)>> after_;
+  Places read_, written_;  // by messages
 };
 
 /// As `guarded`, for a call that belongs to the open group, if there is one: its error is the

@@ -7,63 +7,41 @@
 #include "backends/device/numeric.hpp"
 #include "interop/nccl/border.hpp"
 #include "interop/nccl/functions.hpp"
-#include "interop/nccl/group.hpp"
 
 namespace plait::nccl {
 namespace {
 
-template <class T>
-T read_as(const void* memory) {
-  T value;
-  std::memcpy(&value, memory, sizeof value);
-  return value;
-}
-
-/// The number that an element in host memory holds. The type is a floating-point one.
-double number_at(const void* memory, DataType type) {
+/// The bits of 1.
+std::uint64_t one(DataType type) {
   switch (type) {
     case DataType::f64:
-      return read_as<double>(memory);
+      return std::bit_cast<std::uint64_t>(1.0);
     case DataType::f32:
-      return read_as<float>(memory);
+      return std::bit_cast<std::uint32_t>(1.0F);
     case DataType::f16:
-      return widen(read_as<f16>(memory));
+      return narrow<f16>(1).bits;
     case DataType::bf16:
-      return widen(read_as<bf16>(memory));
+      return narrow<bf16>(1).bits;
     case DataType::f8e4m3:
-      return widen(read_as<f8e4m3>(memory));
+      return narrow<f8e4m3>(1).bits;
+    case DataType::f8e5m2:
+      return narrow<f8e5m2>(1).bits;
     default:
-      return widen(read_as<f8e5m2>(memory));
+      return 1;
   }
-}
-
-double read_from_device(const char* name, Communicator& own, const void* from, DataType type,
-                        StreamHandle stream) {
-  Backend& backend = backend_of(own);
-  const DeviceScope device(backend);
-  const NativeStream resolved = backend.resolve(stream);
-  if (backend.is_capturing(resolved))
-    refuse_use(name,
-               "an operation whose factor is in device memory can't be captured: create it "
-               "with ncclScalarHostImmediate");
-  alignas(8) std::array<std::byte, 8> element{};
-  backend.copy(element.data(), from, size_of(type), resolved);
-  backend.synchronize(resolved);
-  return number_at(element.data(), type);
 }
 
 }  // namespace
 
-void set_op(const char* name, Comm& comm, Communicator& own, OpNumber op, StreamHandle stream,
-            Call& call) {
+std::optional<PreMulSum> set_op(const char* name, Comm& comm, OpNumber op, Call& call) {
   constexpr std::array ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
                               ReduceOp::avg};
   static_assert(ops.size() == op_count && ops[op_min] == ReduceOp::min);
   if (op >= 0 && op < op_count) {
     call.op = ops[static_cast<std::size_t>(op)];
-    return;
+    return std::nullopt;
   }
-  const auto made = comm.find(op);
+  auto made = comm.find(op);
   if (!made)
     refuse(name, fmt::format("{} is no operation of this communicator: they are 0 to {}, and what "
                              "ncclRedOpCreatePreMulSum has made and ncclRedOpDestroy has not ended",
@@ -71,9 +49,10 @@ void set_op(const char* name, Comm& comm, Communicator& own, OpNumber op, Stream
   if (made->type != call.type)
     refuse(name, fmt::format("operation {} is for {}, not for {}", op, name_of(made->type),
                              name_of(call.type)));
-  call.op = ReduceOp::premul_sum;
-  call.scale = made->from == nullptr ? made->factor
-                                     : read_from_device(name, own, made->from, made->type, stream);
+  // Ranks may have different factors, and kernels know only one: each multiplies its own.
+  call.op = ReduceOp::sum;
+  if (made->from == nullptr && made->bits == one(made->type)) made.reset();
+  return made;
 }
 
 }  // namespace plait::nccl
@@ -90,15 +69,12 @@ Result plait::nccl::ncclRedOpCreatePreMulSum(OpNumber* op, void* scalar, TypeNum
     OpNumber& result = needed(call, op, "op");
     const void* const factor = &needed(call, static_cast<std::byte*>(scalar), "scalar");
     const DataType known = data_type(call, type);
-    if (!is_float(known))
-      refuse_use(call, fmt::format("Plait multiplies only floating-point numbers, not {}",
-                                   name_of(known)));
     if (residence != scalar_on_device && residence != scalar_on_host)
       refuse(call, fmt::format("{} is no residence of a scalar", residence));
-    const bool here = residence == scalar_on_host;
-    result = (*own)->add({.type = known,
-                          .factor = here ? number_at(factor, known) : 1,
-                          .from = here ? nullptr : factor});
+    PreMulSum made{.type = known, .bits = 0, .from = nullptr};
+    if (residence == scalar_on_host) std::memcpy(&made.bits, factor, size_of(known));
+    else made.from = factor;
+    result = (*own)->add(made);
   });
 }
 

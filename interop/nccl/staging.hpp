@@ -1,5 +1,6 @@
-// Aligned memory in place of a caller's buffer that is not aligned to its elements, which NCCL
-// allows. The copies cost more than the call often does; it is a way that works, not a fast one.
+// Other memory in place of a caller's buffer: one that is not aligned to its elements, one that
+// overlaps that of another message in its group, or one whose elements are multiplied. NCCL allows
+// them all. The copies cost more than the call often does; it is a way that works, not a fast one.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -12,10 +13,14 @@ inline bool is_aligned(const void* pointer, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
-/// Stands in for one buffer of one call. The memory is freed when the stream has passed the call.
+/// Enqueues the multiplication of `count` elements, which are aligned. `to` is `from` or disjoint.
+void multiply(Backend& backend, NativeStream stream, const PreMulSum& op, const void* from,
+              void* to, std::size_t count);
+
+/// Stands in for one buffer of one call. The memory is used again when the stream has passed the
+/// call. In a capture it stays as long as the communicator, because the graph may run at any time.
 class Staging {
  public:
-  /// Throws Error(unsupported) in a capture, whose graph may run at any later time.
   Staging(const char* call, std::shared_ptr<Comm> comm, Communicator& of, std::size_t bytes,
           NativeStream stream);
   ~Staging();
@@ -35,6 +40,7 @@ class Staging {
   Backend& backend_;
   std::size_t bytes_;
   NativeStream stream_;
+  bool is_captured_ = false;
   void* memory_ = nullptr;
 };
 

@@ -9,7 +9,6 @@ namespace plait::nccl::test {
 namespace {
 
 using testing::Each;
-using testing::ElementsAre;
 
 constexpr std::size_t count = 1000;
 using Values = std::vector<std::int64_t>;
@@ -234,71 +233,6 @@ TEST(Types, OperationsAndSmallTypes) {
     EXPECT_EQ(reduced(std::uint16_t{0x3f80}, bfloat16, op_sum), 0x4000);
     EXPECT_EQ(reduced(std::uint8_t{0x38}, float8e4m3, op_sum), 0x40);
     EXPECT_EQ(reduced(std::uint8_t{0x3c}, float8e5m2, op_sum), 0x40);
-  });
-}
-
-TEST(PreMulSum, FactorsOfTheHostAndOfMemory) {
-  on_ranks(2, [](int rank, CommHandle comm) {
-    float factor = 0.5f;
-    OpNumber here = 0, there = 0;
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&here, &factor, float32, scalar_on_host, comm)));
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&there, &factor, float32, scalar_on_device, comm)));
-    EXPECT_GE(here, op_count);
-    EXPECT_NE(here, there);
-    factor = 0.25f;  // only the second one reads it now
-    std::array<float, 2> data = {static_cast<float>(rank + 1), static_cast<float>(rank + 1)};
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclAllReduce(&data[1], &data[1], 1, float32, there, comm, nullptr)));
-    // Before the group's end, as NCCL allows.
-    ASSERT_TRUE(ok(ncclRedOpDestroy(here, comm)));
-    ASSERT_TRUE(ok(ncclRedOpDestroy(there, comm)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
-    EXPECT_THAT(data, ElementsAre(1.5f, 0.75f));
-
-    EXPECT_TRUE(refused(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr),
-                        Result::invalid_argument, "no operation of this communicator"));
-    EXPECT_TRUE(refused(ncclRedOpDestroy(here, comm), Result::invalid_argument, "destroyed"));
-  });
-}
-
-TEST(PreMulSum, EveryFloat) {
-  on_ranks(2, [](int rank, CommHandle comm) {
-    const auto twice = [&](auto factor, auto value, TypeNumber type) {
-      OpNumber op = 0;
-      EXPECT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, type, scalar_on_host, comm)));
-      auto result = value;
-      EXPECT_TRUE(ok(ncclAllReduce(&value, &result, 1, type, op, comm, nullptr)));
-      EXPECT_TRUE(ok(ncclRedOpDestroy(op, comm)));
-      return result;
-    };
-    static_cast<void>(rank);
-    EXPECT_EQ(twice(2.0, 3.0, float64), 12.0);
-    EXPECT_EQ(twice(std::uint16_t{0x4000}, std::uint16_t{0x3c00}, float16), 0x4400) << "2 * (1+1)";
-    EXPECT_EQ(twice(std::uint16_t{0x4000}, std::uint16_t{0x3f80}, bfloat16), 0x4080);
-    EXPECT_EQ(twice(std::uint8_t{0x40}, std::uint8_t{0x38}, float8e4m3), 0x48);
-    EXPECT_EQ(twice(std::uint8_t{0x40}, std::uint8_t{0x3c}, float8e5m2), 0x44);
-  });
-}
-
-TEST(PreMulSum, IsOfOneTypeAndOneCommunicator) {
-  on_ranks(1, [](int, CommHandle comm) {
-    const OwnRanks other(1);
-    double factor = 2, value = 1;
-    OpNumber op = 0;
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_host, comm)));
-    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float32, op, comm, nullptr),
-                        Result::invalid_argument, "is for f64, not for f32"));
-    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float64, op, other[0], nullptr),
-                        Result::invalid_argument, "no operation of this communicator"));
-    std::int32_t whole = 2;
-    EXPECT_TRUE(refused(ncclRedOpCreatePreMulSum(&op, &whole, int32, scalar_on_host, comm),
-                        Result::invalid_usage, "floating-point"));
-    EXPECT_TRUE(refused(ncclRedOpCreatePreMulSum(&op, nullptr, float64, scalar_on_host, comm),
-                        Result::invalid_argument, "scalar is NULL"));
-    EXPECT_TRUE(refused(
-        ncclRedOpCreatePreMulSum(&op, &factor, float64, static_cast<ResidenceNumber>(7), comm),
-        Result::invalid_argument, "no residence"));
   });
 }
 

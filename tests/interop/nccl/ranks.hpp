@@ -14,6 +14,7 @@
 #include "backends/backend.hpp"
 #include "interop/nccl/functions.hpp"
 #include "plait/stream.hpp"
+#include "support/data.hpp"
 
 namespace plait::nccl::test {
 
@@ -57,6 +58,19 @@ inline CallConfig new_call_config() {
   config.version = 23200;
   config.force_algorithms = 1;
   return config;
+}
+
+/// Test data, different for each call, rank and place.
+inline std::uint64_t test_hash(int seed, int rank, std::size_t i) {
+  return plait::test::hash(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(rank), i);
+}
+template <class T>
+T wrapped_sum(T a, T b) {
+  return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+template <class T>
+T wrapped_product(T a, T b) {
+  return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
 /// Runs `body(rank)` on a thread each and waits for all.

@@ -1,0 +1,176 @@
+// ncclRedOpCreatePreMulSum: a factor of each rank, of every type.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "interop/nccl/ranks.hpp"
+
+namespace plait::nccl::test {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(PreMulSum, FactorsOfTheHostAndOfMemory) {
+  on_ranks(2, [](int rank, CommHandle comm) {
+    float factor = 0.5f;
+    OpNumber here = 0, there = 0;
+    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&here, &factor, float32, scalar_on_host, comm)));
+    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&there, &factor, float32, scalar_on_device, comm)));
+    EXPECT_GE(here, op_count);
+    EXPECT_NE(here, there);
+    factor = 0.25f;  // only the second one reads it now
+    std::array<float, 2> data = {static_cast<float>(rank + 1), static_cast<float>(rank + 1)};
+    ASSERT_TRUE(ok(ncclGroupStart()));
+    ASSERT_TRUE(ok(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr)));
+    ASSERT_TRUE(ok(ncclAllReduce(&data[1], &data[1], 1, float32, there, comm, nullptr)));
+    // Before the group's end, as NCCL allows.
+    ASSERT_TRUE(ok(ncclRedOpDestroy(here, comm)));
+    ASSERT_TRUE(ok(ncclRedOpDestroy(there, comm)));
+    ASSERT_TRUE(ok(ncclGroupEnd()));
+    EXPECT_THAT(data, ElementsAre(1.5f, 0.75f));
+
+    EXPECT_TRUE(refused(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr),
+                        Result::invalid_argument, "no operation of this communicator"));
+    EXPECT_TRUE(refused(ncclRedOpDestroy(here, comm), Result::invalid_argument, "destroyed"));
+  });
+}
+
+/// Elements of a rank, its factor, and what they are together. Integers have all their bits.
+template <class T>
+struct Products {
+  int seed, ranks;
+
+  T element(int rank, std::size_t i) const {
+    return plait::test::element<T>(static_cast<std::uint64_t>(seed), rank, i, ReduceOp::sum);
+  }
+  T factor(int rank) const {
+    if constexpr (std::is_integral_v<T>) return element(rank, 1 << 20);
+    else return narrow<T>(std::array{2, -1, 1}[static_cast<std::size_t>(rank)]);
+  }
+  std::vector<T> of(int rank, std::size_t size) const {
+    std::vector<T> all(size);
+    for (std::size_t i = 0; i < size; ++i) all[i] = element(rank, i);
+    return all;
+  }
+  /// As bytes, because the small floats can't be compared.
+  std::string sums(std::size_t begin, std::size_t size) const {
+    std::vector<T> all(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        T sum = 0;
+        for (int rank = 0; rank < ranks; ++rank)
+          sum = wrapped_sum(sum, wrapped_product(element(rank, begin + i), factor(rank)));
+        all[i] = sum;
+      } else {
+        double sum = 0;  // exact
+        for (int rank = 0; rank < ranks; ++rank)
+          sum += static_cast<double>(widen(element(rank, begin + i))) *
+                 static_cast<double>(widen(factor(rank)));
+        all[i] = plait::test::to<T>(sum);
+      }
+    }
+    return bytes(all);
+  }
+  static std::string bytes(const std::vector<T>& all, std::size_t begin = 0,
+                           std::size_t size = SIZE_MAX) {
+    return std::string(reinterpret_cast<const char*>(all.data() + begin),
+                       std::min(size, all.size() - begin) * sizeof(T));
+  }
+};
+
+template <class T>
+void check_products(int rank, int ranks, CommHandle comm, TypeNumber type) {
+  constexpr std::size_t size = 531;
+  const auto at = static_cast<std::size_t>(rank), whole = size * static_cast<std::size_t>(ranks);
+  const auto is_zero = [](char byte) { return byte == 0; };
+  int seed = 0;
+  for (const ResidenceNumber residence : {scalar_on_host, scalar_on_device})
+    for (const bool grouped : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "type " << type << ", " << residence << grouped);
+      const Products<T> with{++seed, ranks};
+      T factor = with.factor(rank);
+      OpNumber op = 0;
+      ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, type, residence, comm)));
+      const std::vector<T> send = with.of(rank, whole);
+      std::vector<T> all(size), in_place = with.of(rank, size), reduced(size), part(size),
+                                blocks = send;
+      std::vector<char> odd(size * sizeof(T) + 1), odd_sums(size * sizeof(T) + 3);
+      std::memcpy(&odd[1], send.data(), size * sizeof(T));
+      if (grouped) {
+        ASSERT_TRUE(ok(ncclGroupStart()));
+      }
+      ASSERT_TRUE(ok(ncclAllReduce(send.data(), all.data(), size, type, op, comm, nullptr)));
+      ASSERT_TRUE(
+          ok(ncclAllReduce(in_place.data(), in_place.data(), size, type, op, comm, nullptr)));
+      ASSERT_TRUE(
+          ok(ncclReduce(send.data(), reduced.data(), size, type, op, ranks - 1, comm, nullptr)));
+      ASSERT_TRUE(ok(ncclReduceScatter(send.data(), part.data(), size, type, op, comm, nullptr)));
+      ASSERT_TRUE(ok(ncclReduceScatter(blocks.data(), blocks.data() + at * size, size, type, op,
+                                       comm, nullptr)));
+      ASSERT_TRUE(ok(ncclAllReduce(&odd[1], &odd_sums[3], size, type, op, comm, nullptr)));
+      ASSERT_TRUE(ok(ncclRedOpDestroy(op, comm)));
+      if (grouped) {
+        ASSERT_TRUE(ok(ncclGroupEnd()));
+      }
+      using P = Products<T>;
+      EXPECT_EQ(P::bytes(all), with.sums(0, size));
+      EXPECT_EQ(P::bytes(in_place), with.sums(0, size));
+      if (rank == ranks - 1) {
+        EXPECT_EQ(P::bytes(reduced), with.sums(0, size));
+      } else {
+        EXPECT_TRUE(std::ranges::all_of(P::bytes(reduced), is_zero)) << "no root";
+      }
+      EXPECT_EQ(P::bytes(part), with.sums(at * size, size));
+      EXPECT_EQ(P::bytes(blocks, at * size, size), with.sums(at * size, size));
+      EXPECT_EQ(P::bytes(blocks, 0, at * size), P::bytes(send, 0, at * size)) << "not received";
+      EXPECT_EQ(std::string(&odd_sums[3], size * sizeof(T)), with.sums(0, size));
+      EXPECT_EQ(P::bytes(send), P::bytes(with.of(rank, whole))) << "only read";
+    }
+}
+
+class PreMulSumOn : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(n, PreMulSumOn, testing::Values(1, 2, 3),
+                         [](const auto& ranks) { return std::to_string(ranks.param); });
+
+TEST_P(PreMulSumOn, EveryTypeWithAFactorOfEachRank) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](int rank, CommHandle comm) {
+    check_products<std::int8_t>(rank, ranks, comm, int8);
+    check_products<std::uint8_t>(rank, ranks, comm, uint8);
+    check_products<std::int32_t>(rank, ranks, comm, int32);
+    check_products<std::uint32_t>(rank, ranks, comm, uint32);
+    check_products<std::int64_t>(rank, ranks, comm, int64);
+    check_products<std::uint64_t>(rank, ranks, comm, uint64);
+    check_products<f16>(rank, ranks, comm, float16);
+    check_products<float>(rank, ranks, comm, float32);
+    check_products<double>(rank, ranks, comm, float64);
+    check_products<bf16>(rank, ranks, comm, bfloat16);
+    check_products<f8e4m3>(rank, ranks, comm, float8e4m3);
+    check_products<f8e5m2>(rank, ranks, comm, float8e5m2);
+  });
+}
+
+TEST(PreMulSum, IsOfOneTypeAndOneCommunicator) {
+  on_ranks(1, [](int, CommHandle comm) {
+    const OwnRanks other(1);
+    double factor = 2, value = 1;
+    OpNumber op = 0;
+    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_host, comm)));
+    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float32, op, comm, nullptr),
+                        Result::invalid_argument, "is for f64, not for f32"));
+    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float64, op, other[0], nullptr),
+                        Result::invalid_argument, "no operation of this communicator"));
+    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, SIZE_MAX, float64, op, comm, nullptr),
+                        Result::invalid_argument, "overflows"));
+    EXPECT_TRUE(refused(ncclAllReduce(nullptr, &value, 1, float64, op, comm, nullptr),
+                        Result::invalid_argument, "send is null"));
+    EXPECT_TRUE(refused(ncclRedOpCreatePreMulSum(&op, nullptr, float64, scalar_on_host, comm),
+                        Result::invalid_argument, "scalar is NULL"));
+    EXPECT_TRUE(refused(
+        ncclRedOpCreatePreMulSum(&op, &factor, float64, static_cast<ResidenceNumber>(7), comm),
+        Result::invalid_argument, "no residence"));
+  });
+}
+
+}  // namespace
+}  // namespace plait::nccl::test
