@@ -1,19 +1,15 @@
 // Refuses a second thread inside an object that only one thread at a time may use.
 #pragma once
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <string_view>
 #include <utility>
 
-#include "core/thread_word.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
-namespace detail {
-PLAIT_THREAD_WORD inline char of_this_thread = 0;  // its address tells threads apart
-}
-
 /// Two threads inside one communicator at the same time would take the same call number and the
 /// same scratch memory: other ranks would get wrong values or wait for ever. So the second thread
 /// is refused. A scope costs one atomic exchange and one store.
@@ -48,7 +44,10 @@ class InUse {
   }
 
  private:
-  static const void* this_thread() noexcept { return &detail::of_this_thread; }
+  /// Not null, and another value for each thread that lives.
+  static const void* this_thread() noexcept {
+    return reinterpret_cast<const void*>(::pthread_self());  // a number or a pointer
+  }
   [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: another thread is inside a call of this {}: one thread at a time "

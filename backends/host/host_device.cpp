@@ -7,15 +7,16 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/thread_word.hpp"
-
 namespace plait::host {
 namespace {
 
 /// Cached answer of `default_stream` for this thread. Device numbers begin at 1.
-PLAIT_THREAD_WORD std::uint64_t last_device = 0;
-PLAIT_THREAD_WORD NativeStream last_default_stream = nullptr;
-PLAIT_THREAD_WORD bool streams_are_gone = false;  // the thread has destroyed its OfThread
+struct LastDefaultStream {
+  std::uint64_t device = 0;
+  NativeStream stream = nullptr;
+};
+constinit thread_local LastDefaultStream known;
+constinit thread_local bool streams_are_gone = false;  // the thread has destroyed its OfThread
 
 }  // namespace
 
@@ -30,7 +31,7 @@ struct HostDevice::OfThread {
 
   ~OfThread() {
     streams_are_gone = true;
-    last_device = 0;
+    known.device = 0;
     for (const Entry& entry : entries)
       if (const auto device = entry.owner.lock(); device != nullptr && device->is_of_process())
         device->orphan(entry.stream);
@@ -108,7 +109,7 @@ HostDevice::Owned* HostDevice::add(bool is_default) {
 }
 
 NativeStream HostDevice::default_stream() {
-  if (last_device == number_) return last_default_stream;
+  if (const LastDefaultStream& mine = known; mine.device == number_) return mine.stream;
   OfThread* const mine = OfThread::get();
   if (mine == nullptr) {
     const std::lock_guard lock(mutex_);
@@ -119,8 +120,8 @@ NativeStream HostDevice::default_stream() {
     return late_default_;
   }
   const auto remembered = [this](Owned* stream) {
-    last_device = number_;
-    return last_default_stream = stream;
+    known = {number_, stream};
+    return stream;
   };
   for (const OfThread::Entry& entry : mine->entries)
     if (entry.device == number_) return remembered(entry.stream);

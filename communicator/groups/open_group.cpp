@@ -11,14 +11,13 @@
 #include "communicator/groups/group_check.hpp"
 #include "core/start_thread.hpp"
 #include "core/thread_team.hpp"
-#include "core/thread_word.hpp"
 #include "plait/group.hpp"
 
 namespace plait {
 namespace {
 
-PLAIT_THREAD_WORD OpenGroup* group_of_thread = nullptr;  // null before its first use
-PLAIT_THREAD_WORD bool group_is_gone = false;
+constinit thread_local OpenGroup* group_of_thread = nullptr;  // null before its first use
+constinit thread_local bool group_is_gone = false;
 
 }  // namespace
 

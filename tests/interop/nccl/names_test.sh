@@ -19,4 +19,6 @@ grep -q 'SONAME.*\[libnccl\.so\.2\]' "$work/dynamic" || fail "the SONAME is not 
 grep -q 'NEEDED.*\[libplait\.so\.' "$work/dynamic" || fail "it does not need libplait.so"
 if grep -E 'NEEDED.*(libmpi|libcudart|libcuda)' "$work/dynamic"; then fail "it needs that"; fi
 grep -qE '(RUNPATH|RPATH).*\$ORIGIN' "$work/dynamic" || fail "it does not look beside itself"
+# A program may load it late, when the loader's reserve of static thread-local memory is used up.
+if grep STATIC_TLS "$work/dynamic"; then fail "it has static thread-local memory"; fi
 echo passed
