@@ -29,52 +29,26 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
 
 Peer::~Peer() = default;
 
-bool Peer::has_unsent() const {
-  return !is_lost_ && (!sending_.empty() || filling_ != nullptr || !told_.empty() ||
-                       std::any_of(out_.begin(), out_.end(), [](const FrameBuffer& frame) {
-                         return frame.request != nullptr;
-                       }));
-}
-
 void Peer::refuse(const char* what) const {
   throw Error(ErrorCode::bootstrap,
               fmt::format("rank {} has sent what no proxy sends: {}", lane_.peer, what));
 }
 
-void Peer::fail(const Error& error) {
-  failure_ = error;
-  failed_at_ = std::chrono::steady_clock::now();
-}
-
-bool Peer::receive(const Listening& listening) {
-  if (is_lost_) return false;
-  hear_replies();
-  bool moved = receive_frames(listening);
-  moved = receive_data() || moved;
-  if (peer_left_ && arriving_.empty()) close();
-  return moved;
-}
-
-/// A peer that leaves closes its flows. The news that nothing can be sent to it any more may come
-/// before its farewell is read, so that counts as a loss only after a while.
 bool Peer::send(Credits credits) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds grace{1};
-  if (peer_left_ || is_lost_) return false;
-  if (failure_) {
-    const bool is_heard = frames_in_ != nullptr || replies_ != nullptr;
-    if (!is_heard || Clock::now() > failed_at_ + grace)
-      throw Error(failure_->code(), failure_->what());
+  if (is_gone()) return false;
+  if (end_) {
+    if (is_absent_ && has_published()) throw Error(*end_);
     return false;
   }
   try {
     bool moved = finish_frames();
     if (is_moving_) move();
+    if (moved_from_ && moved_from_->is_safe()) moved_from_.reset();
     moved = collect(credits) || moved;
     moved = send_frame() || moved;
     return send_data() || moved;
   } catch (const Error& error) {
-    fail(error);
+    end(error);
     return true;
   }
 }
@@ -114,9 +88,10 @@ bool Peer::has_room(std::size_t size) {
   return filling_ != nullptr && writer_.has_room(size);
 }
 
-/// Puts all news into the next frame. What has no room there comes with a later one.
+/// Puts all news into the next frame. What has no room there comes with a later one, and so does
+/// the farewell then, because nothing counts after it.
 bool Peer::collect(Credits credits) {
-  if (is_moving_) return false;
+  if (is_moving_ || farewell_ == Farewell::framed || farewell_ == Farewell::flushing) return false;
   bool has_news = false;
   for (std::uint32_t channel = 0; channel < lane_.channels; ++channel)
     has_news = collect_chunks(channel) || has_news;
@@ -125,12 +100,13 @@ bool Peer::collect(Credits credits) {
     told_.pop_front();
     has_news = true;
   }
-  if (farewell_ == Farewell::due && told_.empty() && has_room(0)) {
+  has_news = collect_credits(has_news ? Credits::all : credits) || has_news;
+  if (farewell_ == Farewell::due && is_known() && told_.empty() && !has_published() &&
+      !held_since_ && has_room(0)) {
     writer_.add({.kind = FrameEntry::Kind::left});
     farewell_ = Farewell::framed;
-    has_news = true;
+    return true;
   }
-  has_news = collect_credits(has_news ? Credits::all : credits) || has_news;
   if (!is_to_move() || !has_room(0)) return has_news;
   writer_.add({.kind = FrameEntry::Kind::moved});
   return is_moving_ = true;
@@ -165,6 +141,13 @@ bool Peer::collect_credits(Credits credits) {
   if (!holds) held_since_.reset();
   else if (!held_since_) held_since_ = Clock::now();
   return has_news;
+}
+
+/// There are chunks that are in no frame yet.
+bool Peer::has_published() const {
+  for (std::uint32_t channel = 0; channel < lane_.channels; ++channel)
+    if (acquired(lane_.out_signals[channel].published) != published_[channel]) return true;
+  return false;
 }
 
 bool Peer::collect_chunks(std::uint32_t channel) {
@@ -227,32 +210,6 @@ bool Peer::send_data() {
     moved = true;
   }
   return moved;
-}
-
-bool Peer::is_known() const noexcept {
-  return frames_out_.flow != nullptr || frames_in_ != nullptr || has_unsent();
-}
-
-void Peer::say_farewell() {
-  // A peer without a flow either way knows nothing of this rank, and needs no goodbye.
-  farewell_ = is_known() ? Farewell::due : Farewell::flushing;
-  farewell_at_ = std::chrono::steady_clock::now();
-}
-
-/// A peer that has left before this rank knew it answers no call, and not every transport tells.
-/// Words alone don't wait for it.
-bool Peer::has_no_answer() const {
-  constexpr std::chrono::milliseconds grace{200};
-  return frames_out_.flow == nullptr && !has_unsent_chunks_ &&
-         std::chrono::steady_clock::now() > farewell_at_ + grace;
-}
-
-/// The farewell waits for the other machine's answer, but not long: that may be gone.
-bool Peer::has_left() {
-  constexpr std::chrono::seconds grace{1};
-  if (is_lost_ || peer_left_ || failure_ || has_no_answer()) return true;
-  if (farewell_ != Farewell::flushing || has_unsent()) return false;
-  return is_safe() || std::chrono::steady_clock::now() > farewell_at_ + grace;
 }
 
 /// One frame, because the kernel that waits for it may be the one that does this work, and looking

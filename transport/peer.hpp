@@ -4,7 +4,8 @@
 // has something to send makes it, and the other one answers over it. If both have made one, that
 // of the smaller rank stays: the larger rank ends its own with the entry `moved`, and its answers
 // begin with a hello that says that they come after that entry. So frames keep their order, and no
-// rank waits for another. Chunks that travel alone have a flow each way.
+// rank waits for another. Chunks that travel alone have a flow each way. peer_ends.cpp says who
+// closes which connection and when, and proves that nothing is lost by it.
 //
 // Credits that may wait (`ChunkNote::credit_may_wait`). Small calls would send as many frames for
 // credits as for chunks. So `carry` leaves such credits to the next frame to that peer. In a loop
@@ -56,6 +57,20 @@ struct Arrival {
   bool has_come = false;
 };
 
+class Peer;
+
+/// Flows to this rank that have not been given to their peers yet.
+class Arrivals {
+ public:
+  /// Accepts all that the listener has, and gives those that have said whose they are to their
+  /// peers. `find`: the peer of a number, or null. `rank`: this one, for the log.
+  void take_all(Listener& listener, int rank, const std::function<Peer*(int)>& find);
+  bool is_empty() const noexcept { return arrivals_.empty(); }
+
+ private:
+  std::vector<std::unique_ptr<Arrival>> arrivals_;
+};
+
 /// One thread at a time uses it, the one that does the proxy's work. Methods throw what flows
 /// throw.
 class Peer {
@@ -70,6 +85,12 @@ class Peer {
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Receives what has come. True if anything has.
   bool receive(const Listening& listening);
+  /// Call it where `receive` has found nothing, after `Arrivals::take_all` in the same round. Throws
+  /// why the peer is lost, once nothing that it has sent can explain the end of a connection.
+  /// `is_awaited`: a kernel waits for this peer.
+  void judge(bool is_awaited);
+  /// The end of a connection is not explained yet, so `judge` is to be called soon.
+  bool is_in_question() const noexcept { return end_ && !is_gone() && !is_absent_; }
   /// Which credits are sent: all, all but those that may wait and have not waited long, or only
   /// those that are in a hurry. The others go along with the next chunk, because a message for each
   /// would double the messages of small calls.
@@ -79,7 +100,7 @@ class Peer {
   /// Sends what it can. True if anything moved.
   bool send(Credits credits);
   void tell(std::vector<std::byte> words) {
-    if (!is_lost_ && !peer_left_) told_.push_back(std::move(words));
+    if (!is_gone() && !end_) told_.push_back(std::move(words));
   }
   /// A flow is open either way, or about to be.
   bool is_known() const noexcept;
@@ -89,9 +110,9 @@ class Peer {
   void say_farewell();
   /// True once everything has been handed to the transport, also the farewell, and this end may
   /// close.
-  bool has_left();
+  bool has_left() const;
   /// The end of this process takes away nothing that was sent.
-  bool is_safe() const { return is_lost_ || !frames_out_.flow || frames_out_.flow->is_safe(); }
+  bool is_safe() const;
   /// The peer has said that it leaves: from now on the end of its flows is no loss.
   bool peer_has_left() const noexcept { return peer_left_; }
   void lose() noexcept { is_lost_ = true; }
@@ -132,6 +153,13 @@ class Peer {
   };
   enum class Farewell { none, due, framed, flushing };
 
+  bool is_gone() const noexcept { return is_lost_ || peer_left_; }
+  void end(const Error& error);
+  template <class Action>
+  bool attempt(bool& has_ended, Action action);
+  bool may_hear_more() const;
+  bool is_only_unreachable() const;
+  bool has_published() const;
   bool is_larger() const noexcept { return frames_out_.hello.rank > lane_.peer; }
   Slots registered(Flow& flow, std::byte* host, std::byte* device) const;
   bool open(Outgoing& outgoing);
@@ -139,7 +167,7 @@ class Peer {
   void set_frames_in(std::unique_ptr<ReceiveFlow> flow);
   void drop_frames_in();
   void drop_frames_out();
-  void hear_replies();
+  bool hear_replies();
   bool is_to_move() const;
   void move();
   void close();
@@ -157,7 +185,6 @@ class Peer {
   void arrive(const FrameReader::Item& item);
   bool receive_data();
   [[noreturn]] void refuse(const char* what) const;
-  void fail(const Error& error);
 
   Transport& transport_;
   Lane lane_;
@@ -171,9 +198,9 @@ class Peer {
   std::unique_ptr<ReceiveFlow> frames_in_, data_in_;
   std::unique_ptr<Arrival> replies_;  // over the connection that this rank made
   std::unique_ptr<SendFlow> reply_;   // over the one that the peer made; unused so far
-  bool is_calling_ = false;           // this rank makes a connection for frames, or has made it
   bool is_moving_ = false, peer_has_moved_ = false;
   bool is_two_way_ = false;
+  std::unique_ptr<SendFlow> moved_from_;  // until `moved` has arrived
   Slots data_in_slots_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
   std::vector<char> credit_may_wait_;                // per channel, as its last chunk says
@@ -186,8 +213,11 @@ class Peer {
   std::chrono::steady_clock::time_point farewell_at_{};
   bool is_lost_ = false, peer_left_ = false;
   bool has_unsent_chunks_ = false;  // in the next frame
-  std::optional<Error> failure_;
-  std::chrono::steady_clock::time_point failed_at_{};
+  std::optional<Error> end_;        // of a connection, or of a call
+  std::chrono::steady_clock::time_point ended_at_{};
+  bool frames_in_ended_ = false, replies_ended_ = false;
+  bool has_looked_ = false;  // since the end
+  bool is_absent_ = false;   // has left or ended before it said anything to this rank
 };
 
 }  // namespace plait::transport

@@ -1,6 +1,7 @@
 // Which connections a peer's flows use.
 #include <utility>
 
+#include "core/log.hpp"
 #include "transport/peer.hpp"
 
 namespace plait::transport {
@@ -18,6 +19,22 @@ bool Arrival::has_said_hello() {
   return has_come = true;
 }
 
+void Arrivals::take_all(Listener& listener, int rank, const std::function<Peer*(int)>& find) {
+  while (auto flow = listener.accept())
+    arrivals_.push_back(std::make_unique<Arrival>(std::move(flow)));
+  std::erase_if(arrivals_, [&](const auto& arrival) {
+    try {
+      if (!arrival->has_said_hello()) return false;
+      Peer* const peer = find(arrival->hello.rank);
+      if (peer != nullptr && arrival->hello.use <= PeerHello::Use::data)
+        peer->take(arrival->hello.use, std::move(arrival->flow));
+    } catch (const Error& error) {
+      log::info("rank {}: a connection from another node failed: {}", rank, error.what());
+    }
+    return true;
+  });
+}
+
 void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
   if (use == PeerHello::Use::data) {
     if (data_in_ != nullptr) refuse("a second flow of one kind");
@@ -26,11 +43,13 @@ void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
       flow->expect_large();
       data_in_ = std::move(flow);
     } catch (const Error& error) {  // without this flow the peer would wait for its deadline
-      fail(error);
+      end(error);
     }
     return;
   }
   set_frames_in(std::move(flow));
+  // A call of this rank has failed, but the peer can call.
+  if (end_ && frames_out_.flow == nullptr) end_.reset(), is_absent_ = false;
   reply_ = frames_in_->reply();
   is_two_way_ = is_two_way_ || reply_ != nullptr;
   // Both ranks have called, so the smaller one does not answer over this rank's connection.
@@ -40,6 +59,7 @@ void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
 void Peer::set_frames_in(std::unique_ptr<ReceiveFlow> flow) {
   if (frames_in_ != nullptr) refuse("a second flow of one kind");
   frames_in_ = std::move(flow);
+  frames_in_ended_ = false;
   for (FrameBuffer& frame : in_)
     frame.memory =
         frames_in_->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
@@ -54,15 +74,16 @@ void Peer::drop_frames_in() {
 
 /// The peer answers over the connection that this rank made: from its first frame on, or after it
 /// has moved.
-void Peer::hear_replies() {
-  if (replies_ == nullptr || peer_left_ || !replies_->has_said_hello()) return;
+bool Peer::hear_replies() {
+  if (replies_ == nullptr || peer_left_ || !replies_->has_said_hello()) return false;
   const PeerHello hello = replies_->hello;
   if (hello.rank != lane_.peer || hello.use == PeerHello::Use::data)
     refuse("a reply that is not to frames");
-  if (hello.use == PeerHello::Use::later_frames && !peer_has_moved_) return;
+  if (hello.use == PeerHello::Use::later_frames && !peer_has_moved_) return false;
   replies_->memory.reset();
   set_frames_in(std::move(replies_->flow));
   replies_.reset();
+  return true;
 }
 
 /// True once the flow is connected and the peer knows whose it is.
@@ -70,10 +91,10 @@ bool Peer::open(Outgoing& outgoing) {
   if (outgoing.is_ready) return true;
   const bool is_of_frames = &outgoing == &frames_out_;
   if (outgoing.flow == nullptr) {
-    if (is_of_frames && !is_calling_ && reply_ != nullptr) {
+    if (is_of_frames && reply_ != nullptr) {
+      transport_.give_up(address_, Ways::both);
       set_flow(outgoing, std::move(reply_));
     } else {
-      is_calling_ = is_calling_ || is_of_frames;
       auto flow = transport_.connect(address_, is_of_frames ? Ways::both : Ways::one);
       if (flow == nullptr) return false;
       const bool may_be_answered = is_of_frames && (frames_in_ == nullptr || !is_larger());
@@ -120,6 +141,7 @@ void Peer::drop_frames_out() {
   frames_out_.greeting = nullptr;
   frames_out_.is_ready = false;
   frames_out_.flow.reset();
+  moved_from_.reset();
 }
 
 /// Frames go over the connection that this rank made, and there is that of a smaller one.
@@ -133,21 +155,12 @@ void Peer::move() {
   for (const FrameBuffer& frame : out_)
     if (frame.request != nullptr) return;
   if (filling_ != nullptr) return;
+  auto moved_from = std::move(frames_out_.flow);
   drop_frames_out();
+  moved_from_ = std::move(moved_from);
   frames_out_.hello.use = PeerHello::Use::later_frames;
   set_flow(frames_out_, std::move(reply_));
   is_moving_ = false;
-}
-
-/// The peer has left, and waits for an acknowledgement before it closes its end. To close this one
-/// is to give it at once. Not every transport ends a flow so easily.
-void Peer::close() {
-  if (!is_two_way_) return;
-  is_two_way_ = false;
-  replies_.reset();
-  drop_frames_in();
-  filling_ = nullptr;
-  drop_frames_out();
 }
 
 }  // namespace plait::transport

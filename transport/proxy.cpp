@@ -22,7 +22,10 @@ struct Proxy::Work {
 constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true};
 
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
-    : transport_(std::move(transport)), listener_(transport_->listen()), rank_(rank) {}
+    : transport_(std::move(transport)),
+      listener_(transport_->listen()),
+      rank_(rank),
+      arrivals_(std::make_unique<Arrivals>()) {}
 
 Proxy::~Proxy() {
   transport_->set_end({});
@@ -170,6 +173,12 @@ bool Proxy::is_safe() const {
                      [](const auto& peer) { return peer->is_safe(); });
 }
 
+/// A flow that has just arrived is of a rank that knows this one, and so needs its farewell.
+bool Proxy::has_left() const {
+  return arrivals_->is_empty() && std::all_of(peers_.begin(), peers_.end(),
+                                              [](const auto& peer) { return peer->has_left(); });
+}
+
 void Proxy::run() noexcept {
   if (listening_.begin) listening_.begin();
   while (serve()) rest();
@@ -186,10 +195,7 @@ bool Proxy::serve() {
     }
     const bool moved = round(everything);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
-    if (says_farewell_ &&
-        (Clock::now() > end_by_ || std::all_of(peers_.begin(), peers_.end(),
-                                               [](const auto& peer) { return peer->has_left(); })))
-      return false;
+    if (says_farewell_ && (Clock::now() > end_by_ || has_left())) return false;
     if (!ending_ && is_wanted_.exchange(false)) return true;
     if (!moved) sleep(quiet_since_);
   }
@@ -252,31 +258,21 @@ bool Proxy::advance(const Work& work) {
   });
   if (work.hears_all) accept_flows();
   each([&](Peer& peer) {
-    return (work.hears_all || &peer == work.awaited) && peer.receive(listening_);
+    const bool is_awaited = &peer == work.awaited;
+    if (!work.hears_all && !is_awaited) return false;
+    if (peer.receive(listening_)) return true;
+    if (work.hears_all) peer.judge(is_awaited);
+    return false;
   });
   return moved;
 }
 
-/// Gives flows that have said whose they are to their peers.
 void Proxy::accept_flows() {
-  if (Clock::now() < next_accept_) return;
-  next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_.empty() ? 200 : 0);
-  while (auto flow = listener_->accept())
-    arrivals_.push_back(std::make_unique<Arrival>(std::move(flow)));
-  std::erase_if(arrivals_, [&](const auto& arrival) {
-    try {
-      if (!arrival->has_said_hello()) return false;
-      const auto rank = static_cast<std::size_t>(arrival->hello.rank);
-      const bool is_known = rank < index_of_.size() && index_of_[rank] >= 0 &&
-                            arrival->hello.use <= PeerHello::Use::data;
-      if (is_known)
-        peers_[static_cast<std::size_t>(index_of_[rank])]->take(arrival->hello.use,
-                                                                std::move(arrival->flow));
-    } catch (const Error& error) {
-      log::info("rank {}: a connection from another node failed: {}", rank_, error.what());
-    }
-    return true;
-  });
+  const bool is_urgent = std::any_of(peers_.begin(), peers_.end(),
+                                     [](const auto& peer) { return peer->is_in_question(); });
+  if (!is_urgent && Clock::now() < next_accept_) return;
+  arrivals_->take_all(*listener_, rank_, [this](int peer) { return find(peer); });
+  next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_->is_empty() ? 200 : 0);
 }
 
 /// Polls for a moment after the last news, because more may follow at once. Then it sleeps, longer

@@ -89,7 +89,7 @@ struct Counters {
 /// Whom words are for: any peer, or only one to which a flow is open.
 enum class Reach { all, known };
 
-struct Arrival;
+class Arrivals;
 class Peer;
 
 class Proxy {
@@ -146,6 +146,7 @@ class Proxy {
   Peer* find(int rank) const noexcept;
   bool has_unsent() const;
   bool is_safe() const;
+  bool has_left() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
   void lose(Peer& peer, const Error& why);
@@ -156,8 +157,7 @@ class Proxy {
   Listening listening_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<int> index_of_;  // of a rank's peer; -1: none
-  /// Flows whose first message, which says whose they are, has not come yet.
-  std::vector<std::unique_ptr<Arrival>> arrivals_;
+  std::unique_ptr<Arrivals> arrivals_;
 
   mutable std::mutex mutex_;  // of `told_` and `published_`
   struct Told {

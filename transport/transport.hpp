@@ -125,6 +125,8 @@ class Transport {
   /// again with the same arguments until then; at most one connection for these is under way at a
   /// time. Never waits. Throws Error(rank_lost) if nothing listens there.
   virtual std::unique_ptr<SendFlow> connect(const Address& address, Ways ways = Ways::one) = 0;
+  /// Gives up a connection that `connect` has not returned yet. No effect if there is none.
+  virtual void give_up(const Address&, Ways) {}
   /// Sleeps until a message may have arrived or left, until `wake`, or until `timeout` is over. May
   /// return early. A transport that can't tell sleeps for at most `longest_blind_wait`.
   virtual void wait(std::chrono::microseconds timeout) = 0;

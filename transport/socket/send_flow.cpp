@@ -65,7 +65,8 @@ std::unique_ptr<ReceiveFlow> SocketSendFlow::replies() {
 
 namespace {
 
-/// All bytes have reached the other machine, or that has left several repetitions unanswered.
+/// All bytes have reached the other machine, or none will any more: the connection is broken, or
+/// several repetitions were not answered.
 bool is_acknowledged(const WatchedSocket& socket) {
   int bytes = 0;
   if (::ioctl(socket.get(), SIOCOUTQ, &bytes) != 0 || bytes == 0) return true;
@@ -73,7 +74,7 @@ bool is_acknowledged(const WatchedSocket& socket) {
   tcp_info info{};
   socklen_t length = sizeof info;
   return ::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
-         info.tcpi_retransmits > most_unanswered;
+         info.tcpi_state == TCP_CLOSE || info.tcpi_retransmits > most_unanswered;
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ bool is_acknowledged(const WatchedSocket& socket) {
 /// The system answers bytes that come for a closed socket, or that were not read when it was
 /// closed, with a reset. That ends all sending. What the other machine has acknowledged is there.
 bool SocketSendFlow::is_safe() {
-  return !is_shared(sockets_) || std::all_of(sockets_->begin(), sockets_->end(), is_acknowledged);
+  return std::all_of(sockets_->begin(), sockets_->end(), is_acknowledged);
 }
 
 void SocketSendFlow::advance() {

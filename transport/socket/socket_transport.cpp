@@ -117,6 +117,9 @@ class SocketTransport final : public Transport {
       throw;
     }
   }
+  void give_up(const Address& address, Ways ways) override {
+    calls_.erase({place_of(address).listener, ways});
+  }
   void wait(std::chrono::microseconds timeout) override { waiter_->sleep(timeout); }
   void wake() noexcept override { waiter_->ring(); }
 
