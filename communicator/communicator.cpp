@@ -399,23 +399,32 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
                                     const CallOptions& options) {
   constexpr std::string_view what = "reduce_scatter_v";
   std::vector<VectorCall::Block> blocks;
+  bool together = false;
   {
     const Inside own(*this, what);
+    together = own->prepares_together();
     try {
       blocks = VectorCall(what, type, rank(), size()).reduce_scatter(counts);
       if (options.blocking) own->check_may_block(what, stream.native());
     } catch (const Error& error) {
       return own->refuse(error, true);
     }
-    if (!own->meet_before_parts()) return;
   }
   const bool even =
+      options.algorithm.empty() &&
       std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to()) == counts.end();
-  if (even && options.algorithm.empty())
+  if (even && !together)
     return reduce_scatter(send, recv, counts.front(), type, op, stream, options);
   std::vector<CallPart> parts;
   parts.reserve(blocks.size());
-  for (int root = 0; root < size(); ++root) {
+  if (even)
+    parts.push_back({.call = {.collective = Collective::reduce_scatter,
+                              .type = type,
+                              .op = op,
+                              .count = counts.front()},
+                     .send = send,
+                     .recv = recv});
+  for (int root = 0; root < size() && !even; ++root) {
     const auto& [begin, count] = blocks[static_cast<std::size_t>(root)];
     if (count == 0) continue;
     parts.push_back(
@@ -427,16 +436,11 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
          .send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + begin,
          .recv = recv});
   }
-  {
-    const Inside own(*this, what);
-    if (!OpenGroup::of_thread().is_open() && !own->prepares_together())
-      return own->calls(what, parts, stream, options);
-  }
+  if (!OpenGroup::of_thread().is_open() && !together)
+    return Inside(*this, what)->calls(what, parts, stream, options);
   CallOptions of_each = options;
   of_each.blocking = false;
-  in_group([&] {
-    for (const CallPart& part : parts) enqueue(part.call, part.send, part.recv, stream, of_each);
-  });
+  in_group([&] { Inside(*this, what)->add_parts(parts, stream, of_each); });
   if (options.blocking) synchronize(stream);
 }
 void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,

@@ -202,28 +202,59 @@ std::optional<PreparedCall> CommunicatorState::prepare(const Call& call, const v
   return prepared;
 }
 
+namespace {
+
+/// Why `step` fails, if it does.
+template <class Step>
+std::optional<Error> refusal_of(Step step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::backend, error.what());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+/// PLAIT_CHECK=1: throws on all ranks if one refuses the call. Else `compare` compares it.
+template <class Compare>
+void CommunicatorState::agree_on_call(const std::optional<Error>& refusal, Compare compare) const {
+  const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
+  agree(*bootstrap, "PLAIT_CHECK", [&] {
+    throw_if_broken();
+    if (refusal) throw *refusal;
+  });
+  compare();
+}
+
 /// Fills in a new `prepared` in place, because a copy takes longer. False: the call has nothing to
 /// do.
 bool CommunicatorState::prepare_in(PreparedCall& prepared, const Call& call, const void* send,
                                    void* recv, NativeStream stream, const CallOptions& options) {
+  const auto look = [&] { look_at(prepared, call, send, recv, stream, options); };
+  if (!settings.check_calls) look();
+  else
+    agree_on_call(refusal_of(look),
+                  [&] { check_agreement(*bootstrap, prepared.call, options, places(prepared)); });
+  return choose(prepared, options);
+}
+
+/// The part of the preparation that may refuse the call.
+void CommunicatorState::look_at(PreparedCall& prepared, const Call& call, const void* send,
+                                void* recv, NativeStream stream, const CallOptions& options) const {
   if (trace_) prepared.begin = std::chrono::steady_clock::now();
   preparer_.describe(prepared, call, send, recv, options);
-  const bool has_data = prepared.call.count != 0;
-  std::optional<BootstrapHooks::Purpose> purpose;
-  if (settings.check_calls) {
-    purpose.emplace(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-    agree(*bootstrap, "PLAIT_CHECK", [&] {
-      throw_if_broken();
-      preparer_.check(prepared, options, stream);
-      if (has_data) preparer_.locate(prepared);
-    });
-    check_agreement(*bootstrap, prepared.call, options, places(prepared));
-  } else {
-    preparer_.check(prepared, options, stream);
-    throw_if_broken();
-    if (has_data) preparer_.locate(prepared);
-  }
-  if (!has_data && call.collective != Collective::barrier) {
+  preparer_.check(prepared, options, stream);
+  throw_if_broken();
+  if (prepared.call.count != 0) preparer_.locate(prepared);
+}
+
+/// The rest of the preparation. False: as prepare_in.
+bool CommunicatorState::choose(PreparedCall& prepared, const CallOptions& options) {
+  if (prepared.call.count == 0 && prepared.call.collective != Collective::barrier) {
     preparer_.choose_nothing(prepared, options);
     return false;
   }
@@ -231,6 +262,24 @@ bool CommunicatorState::prepare_in(PreparedCall& prepared, const Call& call, con
   preparer_.choose(prepared, options);
   if (trace_) prepared.end = std::chrono::steady_clock::now();
   return true;
+}
+
+/// Prepares a call that is being added to the group. The ranks compare it at the group's end.
+void CommunicatorState::add_to(OpenGroup& group, const CallPart& part, NativeStream stream,
+                               const CallOptions& options) {
+  PreparedCall prepared;
+  const auto look = [&] { look_at(prepared, part.call, part.send, part.recv, stream, options); };
+  if (settings.check_calls) {
+    const std::optional<Error> refusal = refusal_of(look);
+    group.compare_at_end(*this, [this, refusal, prepared, options] {
+      agree_on_call(refusal,
+                    [&] { check_agreement(*bootstrap, prepared.call, options, places(prepared)); });
+    });
+    if (refusal) return;
+  } else {
+    look();
+  }
+  if (choose(prepared, options)) group.add_part(*this, prepared, stream);
 }
 
 /// Fills in a new `prepared` for one end of a message. PLAIT_CHECK=1 compares nothing here, because
@@ -293,8 +342,7 @@ void plan_one_step(GroupPlan& plan) {
 void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream,
                              const CallOptions& options) {
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
-    return group.add(*this, stream.native(),
-                     [&] { return prepare(call, send, recv, stream.native(), options); });
+    return group.add(*this, [&] { add_to(group, {call, send, recv}, stream.native(), options); });
   enqueue(call, send, recv, stream, options);
   if (options.blocking) synchronize(stream);
 }
@@ -359,17 +407,18 @@ void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, 
   submit(*plan, found.empty, request);
 }
 
-bool CommunicatorState::meet_before_parts() {
-  if (!settings.check_calls) return true;
-  bool met = false;
-  const auto meet = [&] {
-    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-    agree(*bootstrap, "PLAIT_CHECK", [&] { throw_if_broken(); });
-    met = true;
-  };
-  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) group.add(*this, meet);
-  else meet();
-  return met;
+void CommunicatorState::add_parts(std::span<const CallPart> parts, StreamRef stream,
+                                  const CallOptions& options) {
+  if (!settings.check_calls) {
+    for (const auto& [call, send, recv] : parts) this->call(call, send, recv, stream, options);
+    return;
+  }
+  OpenGroup& group = OpenGroup::of_thread();
+  group.add(*this, [&] {
+    // First of all, because a rank that refuses the whole has no parts to compare.
+    group.compare_at_end(*this, [this] { agree_on_call({}, [] {}); });
+    for (const CallPart& part : parts) add_to(group, part, stream.native(), options);
+  });
 }
 
 namespace {
@@ -446,26 +495,32 @@ void CommunicatorState::messages(std::string_view what, DataType type,
                                  std::span<const MessageEnd> ends, StreamRef stream,
                                  const CallOptions& options, const CallByAll* by_all) {
   const bool together = by_all != nullptr && settings.check_calls;
-  const auto compare = [&] {
-    if (!together) return;
-    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-    agree(*bootstrap, "PLAIT_CHECK", [&] {
-      std::vector<GroupedCall> calls;
-      for (PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
-        calls.push_back({std::move(part), backend->resolve(stream.native())});
-      check_among_themselves(calls, what);
-    });
-    check_agreement(*bootstrap, what, type, by_all->root, options);
+  std::vector<GroupedCall> calls;
+  const auto look = [&] {
+    for (PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
+      calls.push_back({std::move(part), backend->resolve(stream.native())});
+    if (together) check_among_themselves(calls, what);
   };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
     const auto add = [&] {
-      compare();
-      for (const PreparedCall& part : prepare_messages(what, type, ends, stream.native(), options))
-        group.add_part(*this, part, stream.native());
+      std::optional<Error> refusal;
+      if (together) {
+        refusal = refusal_of(look);
+        group.compare_at_end(*this, [this, refusal, what = std::string(what), type,
+                                     root = by_all->root, options] {
+          agree_on_call(refusal, [&] { check_agreement(*bootstrap, what, type, root, options); });
+        });
+      } else {
+        look();
+      }
+      if (refusal) return;
+      for (const GroupedCall& part : calls) group.add_part(*this, part.call, stream.native());
     };
     return together ? group.add(*this, add) : group.add(add);
   }
-  compare();
+  if (together)
+    agree_on_call(refusal_of(look),
+                  [&] { check_agreement(*bootstrap, what, type, by_all->root, options); });
   enqueue_messages(what, type, ends, stream, options);
   if (options.blocking) synchronize(stream);
 }
@@ -516,13 +571,9 @@ void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size
     preparer_.check(moved, {}, stream.native());
     throw_if_broken();
   };
-  if (settings.check_calls) {
-    const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-    agree(*bootstrap, "PLAIT_CHECK", check);
-    check_agreement(*bootstrap, reduction);
-  } else {
-    check();
-  }
+  if (settings.check_calls)
+    agree_on_call(refusal_of(check), [&] { check_agreement(*bootstrap, reduction); });
+  else check();
   if (reduction.count != 0) host_reducer_.run(reduction, stream);
 }
 
@@ -639,16 +690,17 @@ void CommunicatorState::make_room(const GroupPlan& plan) {
 
 void CommunicatorState::refuse(const Error& error, bool collective) {
   // With PLAIT_CHECK=1 the other ranks wait for this one to agree with them.
-  const auto refused = [&]() -> std::optional<PreparedCall> {
-    if (collective && settings.check_calls) {
-      const BootstrapHooks::Purpose purpose(*bootstrap, "a collective call (PLAIT_CHECK=1)");
-      agree(*bootstrap, "PLAIT_CHECK", [&] { throw error; });
-    }
-    throw error;
-  };
+  const bool together = collective && settings.check_calls;
+  const auto tell = [this, error] { agree_on_call(error, [] {}); };
   OpenGroup& group = OpenGroup::of_thread();
-  if (!group.is_open()) static_cast<void>(refused());
-  else group.add(*this, nullptr, refused);
+  if (!group.is_open()) {
+    if (together) tell();
+    throw error;
+  }
+  group.add(*this, [&] {
+    if (!together) throw error;
+    group.compare_at_end(*this, tell);
+  });
 }
 
 /// For functions that a group does not collect.

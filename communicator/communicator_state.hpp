@@ -55,6 +55,8 @@ struct CallPart {
   void* recv;
 };
 
+class OpenGroup;
+
 /// Everything that a communicator owns. Members are destroyed in reverse order: memory before its
 /// device, the device before the bootstrap.
 class CommunicatorState final : public GroupMember {
@@ -71,10 +73,8 @@ class CommunicatorState final : public GroupMember {
   /// Enqueues the call, or adds it to this thread's group.
   void call(const Call& call, const void* send, void* recv, StreamRef stream,
             const CallOptions& options);
-  /// With PLAIT_CHECK=1, meets the ranks in front of a call that consists of collective calls, so a
-  /// rank that refuses it is heard before its parts. False if one did within a group, whose end
-  /// then throws. Outside a group this throws.
-  bool meet_before_parts();
+  /// Adds calls that the user has made as one to this thread's group.
+  void add_parts(std::span<const CallPart> parts, StreamRef stream, const CallOptions& options);
   /// Enqueues calls that the user has made as one, all of them or none. Only outside a group, and
   /// without PLAIT_CHECK=1. `what`: the call, as the user wrote it.
   void calls(std::string_view what, std::span<const CallPart> parts, StreamRef stream,
@@ -179,6 +179,13 @@ class CommunicatorState final : public GroupMember {
   void enqueue_messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
                         StreamRef stream, const CallOptions& options);
   void check_among_themselves(const std::vector<GroupedCall>& calls, std::string_view what) const;
+  template <class Compare>
+  void agree_on_call(const std::optional<Error>& refusal, Compare compare) const;
+  void look_at(PreparedCall& prepared, const Call& call, const void* send, void* recv,
+               NativeStream stream, const CallOptions& options) const;
+  bool choose(PreparedCall& prepared, const CallOptions& options);
+  void add_to(OpenGroup& group, const CallPart& part, NativeStream stream,
+              const CallOptions& options);
   bool prepare_in(PreparedCall& prepared, const Call& call, const void* send, void* recv,
                   NativeStream stream, const CallOptions& options);
   bool prepare_end(PreparedCall& prepared, std::string_view what, DataType type,

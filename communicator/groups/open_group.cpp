@@ -55,7 +55,7 @@ void OpenGroup::leave_behind() {
 OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
   const auto found = std::find_if(parts_.begin(), parts_.end(),
                                   [&](const Part& part) { return part.member == &member; });
-  return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}});
+  return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}, {}});
 }
 
 void OpenGroup::add(GroupMember& member, NativeStream stream,
@@ -67,7 +67,6 @@ void OpenGroup::add(GroupMember& member, NativeStream stream,
 
 void OpenGroup::add(GroupMember& member, const std::function<void()>& prepare) {
   if (!error_ || !member.prepares_together()) return add(prepare);
-  // The group of the other ranks may be fine so far, and they wait for this rank in `prepare`.
   ++made_;
   try {
     prepare();
@@ -81,18 +80,57 @@ void OpenGroup::add(const std::function<void()>& prepare) {
   try {
     prepare();
   } catch (const Error& error) {
-    keep(error);
+    keep(error, made_);
   }
 }
 
 void OpenGroup::fail(const Error& error) {
   ++made_;
-  if (!error_) keep(error);
+  if (!error_) keep(error, made_);
 }
 
-void OpenGroup::keep(const Error& error) {
+void OpenGroup::keep(const Error& error, std::size_t number) {
   error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued",
-                                           made_, error.what()));
+                                           number, error.what()));
+  failed_ = number;
+}
+
+/// PLAIT_CHECK=1. The comparisons wait for other ranks as kernels do, so they take the order of the
+/// parts: then no order of the calls can deadlock here either. Each rank of a communicator that this
+/// thread drives has a thread. All comparisons are made even if one fails, because ranks of another
+/// communicator wait for them and may hear nothing of the failure. The error of the first call
+/// counts.
+void OpenGroup::compare(const std::vector<Part>& parts) {
+  struct Failure {
+    Error error;
+    std::size_t number;
+  };
+  if (std::all_of(parts.begin(), parts.end(),
+                  [](const Part& part) { return part.comparisons.empty(); }))
+    return;
+  for (auto begin = parts.begin(); begin != parts.end();) {
+    const auto end = std::find_if(begin, parts.end(), [&](const Part& part) {
+      return part.member->birth() != begin->member->birth();
+    });
+    std::vector<std::vector<Failure>> failures(static_cast<std::size_t>(end - begin));
+    const auto compare_part = [&](std::size_t index) {
+      std::size_t failed = 0;  // calls are numbered from 1
+      for (const auto& [number, compare] : begin[static_cast<std::ptrdiff_t>(index)].comparisons) {
+        if (number == failed) continue;
+        try {
+          compare();
+        } catch (const Error& error) {
+          failures[index].push_back({error, failed = number});
+        }
+      }
+    };
+    if (failures.size() == 1) compare_part(0);
+    else ThreadTeam("a thread for each rank", failures.size()).run(failures.size(), compare_part);
+    for (const auto& of_part : failures)
+      for (const auto& [error, number] : of_part)
+        if (!error_ || number <= failed_) keep(error, number);
+    begin = end;
+  }
 }
 
 bool OpenGroup::has_calls_of(const GroupMember& member) const {
@@ -120,11 +158,12 @@ std::size_t OpenGroup::forget(NativeStream stream) {
 }
 
 void OpenGroup::lose(const char* what) {
-  if (!error_)
-    error_.emplace(
-        ErrorCode::invalid_argument,
-        fmt::format("group: a {} with calls in it was destroyed; nothing of the group was enqueued",
-                    what));
+  if (error_) return;
+  error_.emplace(
+      ErrorCode::invalid_argument,
+      fmt::format("group: a {} with calls in it was destroyed; nothing of the group was enqueued",
+                  what));
+  failed_ = 0;
 }
 
 void OpenGroup::check_captures(const std::vector<Part>& parts) {
@@ -205,11 +244,15 @@ void OpenGroup::end() {
   if (--depth_ != 0) return;
   made_ = 0;
   std::vector<Part> parts = std::exchange(parts_, {});
-  if (error_) throw *std::exchange(error_, std::nullopt);
+  if (error_)  // only what other ranks wait for
+    std::erase_if(parts, [](const Part& part) { return part.comparisons.empty(); });
   std::vector<InUse::Scope> inside;
   inside.reserve(parts.size());
   for (const Part& part : parts) inside.emplace_back(part.member->in_use(), "group_end");
   put_in_order(parts);
+  compare(parts);
+  if (error_) throw *std::exchange(error_, std::nullopt);
+  std::erase_if(parts, [](const Part& part) { return part.calls.empty(); });
   check_captures(parts);
   check_memory(parts);
   const std::vector<Turns> turns = turns_of(parts);
@@ -333,7 +376,9 @@ void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>&
 void OpenGroup::discard(const char* why) {
   if (depth_ == 0) return;  // the user has ended it by hand
   if (--depth_ != 0) {
-    if (!error_) error_.emplace(ErrorCode::invalid_argument, why);
+    if (error_) return;
+    error_.emplace(ErrorCode::invalid_argument, why);
+    failed_ = 0;
     return;
   }
   made_ = 0;

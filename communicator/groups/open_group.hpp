@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "communicator/groups/group_member.hpp"
@@ -41,8 +42,14 @@ class OpenGroup {
            const std::function<std::optional<PreparedCall>()>& prepare);
   /// Adds one call of several parts: `prepare` adds each with `add_part`.
   void add(const std::function<void()>& prepare);
-  /// The same for a call whose `prepare` may wait for the other ranks.
+  /// The same for a call of which `prepare` gives the other ranks notice, by `compare_at_end` or by
+  /// waiting for them. So it runs although the group has failed: theirs may be fine so far.
   void add(GroupMember& member, const std::function<void()>& prepare);
+  /// Lets the end call `compare`, which waits for the other ranks and throws if they don't agree on
+  /// the call that is being added. If it throws, later ones of the same call are left out.
+  void compare_at_end(GroupMember& member, std::function<void()> compare) {
+    part_of(member).comparisons.push_back({made_, std::move(compare)});
+  }
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
     part_of(member).calls.push_back({call, member.resolve(stream), made_});
@@ -57,14 +64,20 @@ class OpenGroup {
   std::size_t forget(NativeStream stream);
 
  private:
+  struct Comparison {
+    std::size_t number;  // of the call in the group
+    std::function<void()> compare;
+  };
   struct Part {
     GroupMember* member;
     std::vector<GroupedCall> calls;
+    std::vector<Comparison> comparisons;
   };
   static OpenGroup& first_of_thread();
   Part& part_of(GroupMember& member);
   void leave_behind();
-  void keep(const Error& error);
+  void keep(const Error& error, std::size_t number);
+  void compare(const std::vector<Part>& parts);
   void lose(const char* what);
   static void put_in_order(std::vector<Part>& parts);
   static void check_captures(const std::vector<Part>& parts);
@@ -96,6 +109,7 @@ class OpenGroup {
   std::size_t made_ = 0;  // calls
   std::vector<Part> parts_;
   std::optional<Error> error_;
+  std::size_t failed_ = 0;  // the call that `error_` is about; 0: none alone
 };
 
 /// Calls `body` in a group of its own, inside the thread's group if there is one. plait::Group is

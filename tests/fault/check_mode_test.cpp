@@ -138,7 +138,8 @@ TEST_F(CheckMode, BadCallsWithACountPerRank) {
       3,
       [&](Communicator& comm, int rank) {
         Arena arena(comm);
-        const std::vector<std::size_t> counts(3, 10), begins{0, 10, 20}, overlapping{0, 5, 20};
+        const std::vector<std::size_t> counts(3, 10), begins{0, 10, 20}, overlapping{0, 5, 20},
+            uneven{10, 20, 30};
         const auto call_at = [&](const std::vector<std::size_t>& places, std::size_t count,
                                  const void* send) {
           comm.all_gather_v(send, count, arena.recv.device(), {counts, places}, DataType::f32);
@@ -154,6 +155,12 @@ TEST_F(CheckMode, BadCallsWithACountPerRank) {
               const Group group;
               call(10, rank == 1 ? nullptr : arena.send.device());
               call(rank == 2 ? 9 : 10, arena.send.device());
+            },
+            [&] {
+              const Group group;
+              comm.reduce_scatter_v(arena.send.device(), std::span(uneven).first(rank == 1 ? 2 : 3),
+                                    arena.recv.device(), DataType::f32, ReduceOp::sum);
+              call(10, arena.send.device());
             }};
         for (const auto& wrong : calls)
           expect_error(error_of(wrong), ErrorCode::invalid_argument, HasSubstr("rank 1"));

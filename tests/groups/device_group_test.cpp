@@ -102,7 +102,7 @@ TEST_P(DeviceGroups, ManyCallsWithoutWaiting) {
       gpus.group.all_reduce(from, to, length, DataType::i32, ReduceOp::sum, gpus.streams);
     };
     sum(part_of(run.send, message));
-    for (std::size_t again = 0; again < more; ++again)  // in place: equal calls are repeated
+    for (std::size_t again = 0; again < more; ++again)  // in place, so each counts
       sum(std::vector<const void*>(to.begin(), to.end()));
   }
   run.download(gpus.streams);

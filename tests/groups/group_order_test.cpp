@@ -13,6 +13,7 @@
 #include "communicator/groups/open_group.hpp"
 #include "groups/groups.hpp"
 #include "support/data.hpp"
+#include "support/environment.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -190,6 +191,12 @@ TEST_P(GroupOrder, CommunicatorsAreNamedInAnyOrder) {
   run_rounds(GetParam(), under_tsan ? 10 : 60);
 }
 
+/// With PLAIT_CHECK=1 the ranks wait for each other on the host, too.
+TEST_P(GroupOrder, CommunicatorsAreComparedInTheSameOrder) {
+  const ScopedEnvironment check("PLAIT_CHECK", "1");
+  run_rounds(GetParam(), 5);
+}
+
 /// Of two communicators on one stream, rank 2 has only the collective of the first.
 TEST(GroupsOfTwoCommunicators, ARankHasNoMessage) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
@@ -218,11 +225,9 @@ TEST(GroupsOfTwoCommunicators, ARankHasNoMessage) {
     });
 }
 
-/// One thread names all calls of the first rank before those of the second, more than a queue of
-/// launches holds.
-TEST(GroupsOfManyCommunicators, OneThreadForTwoRanks) {
-  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  constexpr std::size_t many = 80, calls = OpenGroup::calls_in_turn;
+/// One thread names all calls of the first rank before those of the second.
+void run_one_thread_for_two_ranks(std::size_t many) {
+  constexpr std::size_t calls = OpenGroup::calls_in_turn;
   // Those of one operation share a launch.
   constexpr std::array ops{ReduceOp::sum,  ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                            ReduceOp::band, ReduceOp::bor,  ReduceOp::bxor};
@@ -267,6 +272,18 @@ TEST(GroupsOfManyCommunicators, OneThreadForTwoRanks) {
     data = {};
     comms.clear();
   });
+}
+
+/// More than a queue of launches holds.
+TEST(GroupsOfManyCommunicators, OneThreadForTwoRanks) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_one_thread_for_two_ranks(80);
+}
+
+TEST(GroupsOfManyCommunicators, OneThreadComparesTheCallsOfTwoRanks) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const ScopedEnvironment check("PLAIT_CHECK", "1");
+  run_one_thread_for_two_ranks(2);
 }
 
 /// All ranks have one answer, and what is made later is greater, whoever made it.
