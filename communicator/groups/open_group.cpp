@@ -96,10 +96,10 @@ void OpenGroup::keep(const Error& error, std::size_t number) {
 }
 
 /// PLAIT_CHECK=1. The comparisons wait for other ranks as kernels do, so they take the order of the
-/// parts: then no order of the calls can deadlock here either. Each rank of a communicator that this
-/// thread drives has a thread. All comparisons are made even if one fails, because ranks of another
-/// communicator wait for them and may hear nothing of the failure. The error of the first call
-/// counts.
+/// parts: then no order of the calls can deadlock here either. If this thread drives several ranks
+/// of a communicator, each has a thread. All comparisons are made even if one fails, because ranks
+/// of another communicator wait for them and may hear nothing of the failure. The error of the
+/// first call counts.
 void OpenGroup::compare(const std::vector<Part>& parts) {
   struct Failure {
     Error error;
