@@ -19,6 +19,7 @@ namespace plait::c {
 struct Owner {
   Communicator comm;
   std::vector<HandleId> buffers{};
+  Origin origin{};
 };
 using Communicators = HandleTable<Owner, HandleKind::communicator>;
 

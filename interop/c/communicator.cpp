@@ -62,6 +62,20 @@ plait_status tell_text(const char* call, plait_comm comm, char* text, std::size_
   });
 }
 
+/// A call that is stuck in another thread ends by plait_abort alone, which needs the handle.
+void refuse_if_inside(const char* call, const Owner& owner) {
+  if (!owner.origin.is_here()) return;  // a child made by fork has no other thread
+  try {
+    static_cast<void>(owner.comm.is_symmetric(nullptr, 0));
+  } catch (const Error&) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: rank {}: another thread is inside a call of this communicator: one "
+                    "thread at a time may use it, and plait_abort ends a call that is stuck",
+                    call, owner.comm.rank()));
+  }
+}
+
 plait_comm give(Communicator comm) {
   return handle_of<plait_comm>(
       Communicators::instance().insert(std::make_unique<Owner>(Owner{std::move(comm)})));
@@ -122,6 +136,7 @@ plait_status plait_comm_duplicate(plait_comm comm, plait_comm* copy) {
 plait_status plait_comm_destroy(plait_comm comm) {
   constexpr const char* call = "plait_comm_destroy";
   return guarded(call, [&] {
+    refuse_if_inside(call, *Communicators::instance().pin(call, id_of(comm)));
     const auto owner = Communicators::instance().remove(call, id_of(comm));
     for (const HandleId buffer : owner->buffers) Buffers::instance().remove(call, buffer);
   });

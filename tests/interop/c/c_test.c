@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
     deadline();
     threads();
     aborting();
+    destroying();
     collectives(); /* none of it has harmed the communicator */
     messages();
   }

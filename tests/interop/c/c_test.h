@@ -64,6 +64,7 @@ void structure_sizes(void);
 void deadline(void);
 void threads(void);
 void aborting(void);
+void destroying(void);
 void after_the_end_of_mpi(void);
 
 #endif

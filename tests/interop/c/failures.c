@@ -70,3 +70,29 @@ void aborting(void) {
   CHECK(status == PLAIT_ERROR_ABORTED && strstr(plait_last_error(), "enough"));
   OK(plait_comm_destroy(copy));
 }
+
+/* A thread of rank 0 is stuck in a call that no other rank makes. Only an abort ends that. */
+static void* wait_in_vain(void* of) {
+  return plait_synchronize(of, stream) == PLAIT_ERROR_ABORTED ? of : NULL;
+}
+void destroying(void) {
+  plait_comm copy = NULL;
+  plait_status status = PLAIT_SUCCESS;
+  pthread_t thread;
+  void* returned = NULL;
+  int answer = 0;
+  if (ranks == 1) return;
+  OK(plait_comm_duplicate(comm, &copy));
+  if (rank != 0) {
+    do OK(plait_async_error(copy, &status)); /* rank 0's */
+    while (status == PLAIT_SUCCESS);
+  } else {
+    OK(plait_barrier(copy, stream));
+    CHECK(pthread_create(&thread, NULL, wait_in_vain, copy) == 0);
+    while (plait_is_symmetric(copy, &answer, 1, &answer) == PLAIT_SUCCESS) continue;
+    INVALID(plait_comm_destroy(copy), "plait_comm_destroy", "another thread is inside", "");
+    OK(plait_abort(copy, "enough"));
+    CHECK(pthread_join(thread, &returned) == 0 && returned == copy);
+  }
+  OK(plait_comm_destroy(copy));
+}
