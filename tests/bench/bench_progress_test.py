@@ -13,6 +13,7 @@ import time
 BENCH = sys.argv[1]
 FLAGS = ["--backend", "host", "--peers", "none", "--algorithms", "default,ring", "-b", "1K", "-e",
          "16K", "-n", "3", "-w", "0"]
+os.environ["TERM"] = "xterm"  # a dumb terminal gets no bar
 
 
 def on_terminal(command, **streams):
@@ -55,6 +56,9 @@ assert sum(line.startswith("all_reduce") and line.endswith(" 0") for line in lef
 
 alone = on_terminal([BENCH, *FLAGS], stdout=subprocess.DEVNULL)
 assert " of 6, " in alone and screen(alone) == [""], alone
+
+dumb = on_terminal([BENCH, *FLAGS], stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "dumb"})
+assert "\x1b" not in dumb, dumb
 
 for flags in (["--progress", "none"], ["--progress", "lines"]):
     silent = on_terminal([BENCH, *FLAGS, *flags], stdout=subprocess.DEVNULL)
