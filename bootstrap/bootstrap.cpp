@@ -14,6 +14,7 @@
 #include "bootstrap/support.hpp"
 #include "core/environment.hpp"
 #include "core/process.hpp"
+#include "core/process_space.hpp"
 #include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
@@ -27,9 +28,11 @@ std::string node_text() {
   const StandardFdsTaken taken;
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  // Neither is enough alone: the containers of a machine share its boot id and may not reach each
-  // other's memory, and several machines often have the same host name ("localhost").
-  return fmt::format("{}@{}", boot, host.data());
+  // None is enough alone: several machines often have the same host name ("localhost"), and the
+  // containers of a machine share its boot id. Descriptors of memory go over Unix sockets, which
+  // reach no other network namespace. Other namespaces (user, PID, mount with its /dev/shm, IPC)
+  // don't matter: memory has no name in a file system, and a launcher may give them to each rank.
+  return fmt::format("{}@{} net:{}", boot, host.data(), network_space());
 }
 
 }  // namespace

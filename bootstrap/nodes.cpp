@@ -24,6 +24,14 @@ Name own_name() {
   return name;
 }
 
+/// Adds their numbers to the names that several nodes have: "localhost#0", "localhost#1".
+void tell_apart(std::vector<std::string>& names) {
+  const std::vector<std::string> given = names;
+  for (std::size_t node = 0; node < names.size(); ++node)
+    if (std::count(given.begin(), given.end(), given[node]) > 1)
+      names[node] += fmt::format("#{}", node);
+}
+
 }  // namespace
 
 Nodes::Nodes(Bootstrap& group)
@@ -40,10 +48,11 @@ Nodes::Nodes(Bootstrap& group)
     const auto places = group.all_gather(Place{here_, own_name()});
     std::vector<std::string> of_ranks;
     for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      of_ranks.emplace_back(places[rank].name.data());
       of_rank_[rank] = places[rank].node;
       names_[static_cast<std::size_t>(places[rank].node)] = places[rank].name.data();
     }
+    tell_apart(names_);
+    for (const int node : of_rank_) of_ranks.push_back(names_[static_cast<std::size_t>(node)]);
     BootstrapHooks::set_node_names(group, std::move(of_ranks));
     split_ = group.split_by_node();
     split_->set_timeout(group.timeout());

@@ -24,7 +24,8 @@ class Nodes {
   /// The ranks on a node, in rising order.
   const std::vector<int>& ranks(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
   const std::vector<int>& ranks_here() const { return ranks(here_); }
-  /// "n1": what PLAIT_NODE says there, else the host's name.
+  /// "n1": what PLAIT_NODE says there, else the host's name, with the node's number if several
+  /// nodes have that name: "localhost#1".
   const std::string& name(int node) const { return names_[static_cast<std::size_t>(node)]; }
   /// "rank 5" or, if there are several nodes, "rank 5 on node n1".
   std::string name_of_rank(int rank) const;

@@ -243,9 +243,11 @@ void Exchange::connect_to(int peer) {
   if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
                 address.length) != 0) {
     if (passes(errno)) return;  // EAGAIN: its queue is full
-    return fail(
-        "can't connect to rank {}: {}{}", peer, std::strerror(errno),
-        errno == ECONNREFUSED ? ": it has ended or failed, or has another network namespace" : "");
+    return fail("can't connect to rank {}: {}{}", peer, std::strerror(errno),
+                errno == ECONNREFUSED
+                    ? ": it has ended or failed, or has another network namespace, and "
+                      "then needs another PLAIT_NODE"
+                    : "");
   }
   const auto owner = owner_of(connection.get());
   if (owner && may_be(*owner, address)) {
@@ -253,8 +255,10 @@ void Exchange::connect_to(int peer) {
     return;
   }
   strays_.add(std::move(connection));
-  fail("refuses the socket of rank {} (process {}): it belongs to process {} of user {}", peer,
-       address.process, owner ? owner->pid : 0, owner ? static_cast<long>(owner->uid) : -1);
+  fail(
+      "refuses the socket of rank {} (process {}): it belongs to process {} of user {}. Ranks of "
+      "different users need different values of PLAIT_NODE",
+      peer, address.process, owner ? owner->pid : 0, owner ? static_cast<long>(owner->uid) : -1);
 }
 
 void Exchange::accept_callers() {
