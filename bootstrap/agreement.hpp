@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "bootstrap/bootstrap_hooks.hpp"
+#include "bootstrap/support.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -50,8 +51,9 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
   const auto first =
       std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failed; });
   if (first != all.end())
-    throw Error(first->code,
-                fmt::format("{}: rank {}: {}", what, first - all.begin(), first->message));
+    throw Error(first->code, fmt::format("{}: {}", what,
+                                         detail::as_said_by(static_cast<int>(first - all.begin()),
+                                                            first->message)));
 }
 
 }  // namespace plait

@@ -217,9 +217,9 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
     if (*wanted == BackendKind::host && host == HostDevices::one_per_rank &&
         options.device >= bootstrap.local_size())
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("rank {}: host device {} does not exist: the host target has one for "
-                              "each rank of the node, 0 to {}",
-                              bootstrap.rank(), options.device, bootstrap.local_size() - 1));
+                  fmt::format("host device {} does not exist: the host target has one for each "
+                              "rank of the node, 0 to {}",
+                              options.device, bootstrap.local_size() - 1));
     backend = open_for(bootstrap, *wanted, options.device);
   });
   if (*wanted == BackendKind::host) return backend;

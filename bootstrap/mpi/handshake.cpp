@@ -253,7 +253,7 @@ class Handshake {
             fmt::format("ranks {} and {} have different versions of the library", rank, rank_));
       if (greeting.failure[0] != 0)
         return Error(ErrorCode::invalid_argument,
-                     fmt::format("rank {}: {}", rank, greeting.failure.data()));
+                     as_said_by(static_cast<int>(rank), greeting.failure.data()));
     }
     return std::nullopt;
   }
@@ -280,8 +280,9 @@ class Handshake {
     const auto missing = awaited(verdicts);
     if (first == nullptr && missing.empty()) return;  // they came at the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_,
-                            first != nullptr ? first->failure.data() : say_missing(missing)));
+                fmt::format("{}: {}", call,
+                            as_said_by(rank_, first != nullptr ? first->failure.data()
+                                                               : say_missing(missing))));
   }
 
   /// A rank that has agreed and misses a verdict may be the only one that does. The ranks that have
