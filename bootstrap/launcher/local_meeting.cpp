@@ -1,33 +1,32 @@
 #include "bootstrap/launcher/local_meeting.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/socket/connection.hpp"
 #include "bootstrap/socket/group_fd.hpp"
-#include "bootstrap/socket/unique_id.hpp"
 #include "bootstrap/support.hpp"
 #include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
 namespace {
-
-constexpr const char* call = "make_world_bootstrap";
-constexpr int longest_poll = 100;            // milliseconds
-constexpr std::chrono::seconds patience{5};  // for one rank to say its number
 
 /// FNV-1a, because a name may be longer than an address.
 std::uint64_t hash(const std::string& text) {
@@ -41,8 +40,7 @@ struct LocalAddress {
   sockaddr_un address{};
   socklen_t length = 0;
 
-  explicit LocalAddress(const std::string& job) {
-    const std::string name = fmt::format("plait-world-{}-{:016x}", ::getuid(), hash(job));
+  explicit LocalAddress(const std::string& name) {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());  // abstract: a zero in front
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -50,129 +48,100 @@ struct LocalAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-GroupFd local_socket() {
-  return GroupFd(
-      new_fd([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
+UniqueFd local_socket() {
+  return new_fd([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
-bool is_same_user(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         peer.uid == ::geteuid();
-}
-
-[[noreturn]] void fail(int rank, const std::string& why) {
-  throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", call, rank, why));
-}
-std::string system_text() { return std::generic_category().message(errno); }
-
-/// Rank 0's side.
-class Host {
+/// Where rank 0 of a job may listen.
+class MeetingPlace {
  public:
-  Host(const LocalAddress& place, const Arrival& mine)
-      : mine_(mine), listener_(local_socket()), served_(static_cast<std::size_t>(mine.size)) {
-    // A rank 0 of an earlier attempt may have ended a moment ago.
-    const Deadline last(patience);
-    while (::bind(listener_.get(), place.get(), place.length) != 0) {
-      if (errno != EADDRINUSE || last.expired() || mine_.deadline.expired())
-        fail(0, fmt::format("the meeting place of this job: {}", system_text()));
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  explicit MeetingPlace(const std::string& job)
+      : name_(fmt::format("plait-world-{}-{:016x}", ::getuid(), hash(job))) {}
+
+  /// A listener of rank 0.
+  UniqueFd open() {
+    UniqueFd listener = local_socket();
+    own_ = name_;
+    bool is_bound = bind(listener);
+    for (int attempt = 0; !is_bound && errno == EADDRINUSE && attempt < 100; ++attempt) {
+      own_ = fmt::format("{}-{:016x}", name_, draw_number());
+      is_bound = bind(listener);
     }
-    if (::listen(listener_.get(), SOMAXCONN) != 0) fail(0, system_text());
-    served_[0] = true;
+    if (!is_bound || ::listen(listener.get(), SOMAXCONN) != 0)
+      throw Error(ErrorCode::bootstrap, fmt::format("listening at @{}: {}", own_,
+                                                    std::generic_category().message(errno)));
+    return listener;
   }
 
-  void hand_out(const UniqueId& id) {
-    while (!missing().empty()) {
-      if (mine_.deadline.expired()) fail(0, not_arrived(missing(), call, mine_.limit));
-      std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
-      for (const Caller& caller : callers_) sockets.push_back({caller.socket.get(), POLLIN, 0});
-      ::poll(sockets.data(), sockets.size(), mine_.deadline.milliseconds_left(longest_poll));
-      accept_one();
-      std::erase_if(callers_, [&](const Caller& caller) { return serve(caller, id); });
+  /// A connection to a rank 0 of this user other than this process's own listener, if there is one.
+  std::optional<GroupFd> call() const {
+    for (const std::string& name : names()) {
+      if (name == own_) continue;
+      const LocalAddress address(name);
+      GroupFd socket(local_socket());
+      if (socket.valid() && ::connect(socket.get(), address.get(), address.length) == 0 &&
+          !is_of_another_user(socket.get()))
+        return socket;
     }
+    return std::nullopt;
   }
 
  private:
-  struct Caller {
-    GroupFd socket;
-    std::chrono::steady_clock::time_point since;
-  };
+  bool bind(const UniqueFd& socket) const {
+    const LocalAddress address(own_);
+    return ::bind(socket.get(), address.get(), address.length) == 0;
+  }
+  /// The first name needs no list, which is part of /proc.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all{name_};
+    const std::string front = "@" + name_ + "-";
+    const StandardFdsTaken taken;
+    std::ifstream list("/proc/net/unix");
+    for (std::string line; std::getline(list, line);) {
+      const std::size_t at = line.rfind(' ') + 1;
+      if (line.compare(at, front.size(), front) == 0 && line.size() - at < longest)
+        all.push_back(line.substr(at + 1));
+    }
+    return all;
+  }
+  static constexpr std::size_t longest = sizeof(sockaddr_un::sun_path);
 
-  std::vector<int> missing() const {
-    std::vector<int> ranks;
-    for (int rank = 1; rank < mine_.size; ++rank)
-      if (!served_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
-    return ranks;
-  }
-  void accept_one() {
-    constexpr std::size_t most_callers = 256;
-    GroupFd socket(new_fd([&] {
-      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    }));
-    const bool exhausted = !socket.valid() && (errno == EMFILE || errno == ENFILE);
-    if (exhausted && callers_.empty()) fail(0, system_text());
-    if (exhausted || callers_.size() == most_callers) callers_.erase(callers_.begin());
-    if (socket.valid() && is_same_user(socket.get()))
-      callers_.push_back({std::move(socket), std::chrono::steady_clock::now()});
-  }
-  /// True if nothing more is to be said.
-  bool serve(const Caller& caller, const UniqueId& id) {
-    std::int32_t rank = -1;
-    const ssize_t got = ::recv(caller.socket.get(), &rank, sizeof rank, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-      return std::chrono::steady_clock::now() - caller.since > patience;
-    // So few bytes come and go in one piece.
-    if (got == sizeof rank && rank > 0 && rank < mine_.size &&
-        ::send(caller.socket.get(), &id, sizeof id, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof id)
-      served_[static_cast<std::size_t>(rank)] = true;
-    return true;
-  }
-
-  const Arrival& mine_;
-  GroupFd listener_;
-  std::vector<bool> served_;
-  std::vector<Caller> callers_;
+  std::string name_, own_;
 };
 
-UniqueId hand_out(const LocalAddress& place, const Arrival& mine) {
-  Host host(place, mine);
-  Endpoint loopback;
-  loopback.host[0] = 127, loopback.host[3] = 1;
-  const UniqueId id = create_id_at(loopback);
-  try {
-    host.hand_out(id);
-  } catch (const Error&) {
-    discard(id);
-    throw;
+/// True if another rank 0 listens, and tells it of this one. One of an earlier attempt may be about
+/// to end. Both listen before they look, so at least one of two finds the other.
+bool finds_twin(const MeetingPlace& place, const Secret& secret, const Arrival& mine) {
+  const Deadline last(std::chrono::seconds(1));
+  while (const auto twin = place.call()) {
+    if (last.expired())
+      return send_one(twin->get(), greet(secret, mine, {}), last) == Transfer::done;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return id;
+  return false;
 }
 
 }  // namespace
 
-UniqueId share_id(const std::string& job, const Arrival& mine) {
-  const LocalAddress place(job);
-  if (mine.rank == 0) return hand_out(place, mine);
-  const int rank = mine.rank;
-  for (;;) {
-    const GroupFd socket = local_socket();
-    if (!socket.valid()) fail(rank, system_text());
-    UniqueId id;
-    if (::connect(socket.get(), place.get(), place.length) == 0) {
-      if (!is_same_user(socket.get()))
-        fail(rank, "another user has taken the meeting place of this job");
-      // If rank 0 ends meanwhile, another may come.
-      if (send_one(socket.get(), std::int32_t{rank}, mine.deadline) == Transfer::done &&
-          receive_one(socket.get(), id, mine.deadline) == Transfer::done)
-        return id;
-    } else if (errno != ECONNREFUSED && errno != EAGAIN && errno != EINTR) {
-      fail(rank, fmt::format("the meeting place of this job: {}", system_text()));
+SocketMeeting meet_locally(const std::string& job, const Secret& secret, const Arrival& mine) {
+  MeetingPlace place(job);
+  if (mine.rank == 0) {
+    UniqueFd listener = place.open();
+    Arrival here = mine;
+    if (finds_twin(place, secret, mine)) {
+      here.failure = "two ranks passed rank 0";
+      here.failure_code = ErrorCode::mismatch;
     }
-    if (mine.deadline.expired()) fail(rank, not_arrived({0}, call, mine.limit));
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return meet_at(std::move(listener), secret, here);
   }
+  const auto call = [&]() -> std::optional<GroupFd> {
+    for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, decltype(pause)(100))) {
+      if (auto socket = place.call()) return socket;
+      if (mine.deadline.expired()) return std::nullopt;
+      std::this_thread::sleep_for(pause);
+    }
+  };
+  return meet_by(call, secret, mine);
 }
 
 }  // namespace plait::detail

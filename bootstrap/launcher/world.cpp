@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "bootstrap/launcher/environment.hpp"
 #include "bootstrap/launcher/local_meeting.hpp"
@@ -13,6 +14,7 @@
 #include "bootstrap/socket/socket_bootstrap.hpp"
 #include "bootstrap/socket/unique_id.hpp"
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
 #include "plait/unique_id.hpp"
@@ -43,19 +45,48 @@ Secret secret_of(const std::string& job) {
   return {half(0xcbf29ce484222325u), half(0x9e3779b97f4a7c15u)};
 }
 
-/// Rank 0's listener. A machine's own name often stands for a loopback address on that machine, and
-/// a service's name for none of the machine's: then it listens at all addresses.
-UniqueFd listen_for(const Launched& job) {
+/// A machine's own name often stands for a loopback address on that machine, and a service's name
+/// for none of the machine's: then rank 0 listens at all addresses.
+UniqueFd listen_at_place(const Launched& job) {
+  const Endpoint own = resolve(job.host, job.port);
+  if (!is_loopback(own) && is_own_address(own)) return listen_at(own);
+  try {
+    return listen_at({.family = Endpoint::Family::ipv6, .port = job.port});
+  } catch (const Error&) {  // a system may have no IPv6
+    return listen_at({.family = Endpoint::Family::ipv4, .port = job.port});
+  }
+}
+
+/// Throws if the program that has rank 0's port is another rank 0 of this job, and tells it.
+void look_for_twin(const Launched& job, const Secret& secret, const Arrival& mine) {
+  constexpr std::chrono::milliseconds patience{300};
+  Arrival caller = mine;
+  caller.limit = patience;
+  caller.deadline = Deadline(patience);
+  try {
+    meet_with(resolve(job.host, job.port), secret, false, caller);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::mismatch) throw;
+  }
+}
+
+/// Rank 0's listener. Another job has the port until its ranks have met, and a call of another
+/// program for a moment.
+UniqueFd listen_for(const Launched& job, const Secret& secret, const Arrival& mine) {
   constexpr std::chrono::seconds patience{5};
-  Endpoint own = resolve(job.host, job.port);
-  if (is_loopback(own) || !is_own_address(own)) own.host = {};
-  // A call of another program may have the port for a moment.
+  bool has_looked = false, has_warned = false;
   for (const Deadline last(patience);;) {
     try {
-      return listen_at(own);
-    } catch (const Error&) {
-      if (last.expired()) throw;
+      return listen_at_place(job);
+    } catch (const Error& error) {
+      if (mine.deadline.expired())
+        throw Error(error.code(), fmt::format("{}: rank 0: {}, for {}: PLAIT_SOCKET_PORT names "
+                                              "another port, on all ranks",
+                                              call, error.what(), in_seconds(mine.limit)));
+      if (last.expired() && !has_warned) log::warn("{}: rank 0 waits: {}", call, error.what());
+      has_warned = last.expired();
     }
+    if (!std::exchange(has_looked, true)) look_for_twin(job, secret, mine);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -80,8 +111,27 @@ std::unique_ptr<LinkBootstrap> meet_across_nodes(const Launched& job, const Arri
                             "WORLD_SIZE",
                             call, job.launcher));
   const Secret secret = secret_of(job.job);
-  if (mine.rank == 0) return group_of(meet_at(listen_for(job), secret, mine), mine);
+  if (mine.rank == 0) return group_of(meet_at(listen_for(job, secret, mine), secret, mine), mine);
   return group_of(meet_with(find_root(job, mine.deadline), secret, true, mine), mine);
+}
+
+/// What the environment says of this process.
+struct Start {
+  std::optional<Launched> job;
+  std::optional<PmiJob> pmi;
+  int rank = 0, size = 1;
+};
+Start find_start() {
+  Start start{.job = find_launcher(), .pmi = find_pmi()};
+  // MPICH's mpiexec starts its helpers by srun, and they start the ranks.
+  const bool below_srun =
+      start.job && start.job->launcher == "srun" && start.pmi &&
+      (start.pmi->rank != start.job->rank || start.pmi->size != start.job->size);
+  if (below_srun) start.job.reset();
+  else if (start.job) start.pmi.reset();
+  if (start.job) start.rank = start.job->rank, start.size = start.job->size;
+  if (start.pmi) start.rank = start.pmi->rank, start.size = start.pmi->size;
+  return start;
 }
 
 /// All processes of the launcher, or this one alone.
@@ -92,17 +142,18 @@ std::unique_ptr<LinkBootstrap> meet(std::optional<std::chrono::nanoseconds> time
       return group_of(meet_with(contents.root, contents.secret, false, mine), mine);
     return group_of(meet_at(*take_listener(contents), contents.secret, mine), mine);
   };
-  const auto job = find_launcher();
-  const auto pmi = job ? std::nullopt : find_pmi();
-  const int rank = job ? job->rank : pmi ? pmi->rank : 0;
-  const int size = job ? job->size : pmi ? pmi->size : 1;
-  Arrival mine = arrive(call, rank, size, timeout);
+  const Start start = find_start();
+  const auto& job = start.job;
+  Arrival mine = arrive(call, start.rank, start.size, timeout);
   mine.across_nodes = job && !job->is_local;
-  if (size == 1) return group_of(meet_at({}, {}, mine), mine);
-  if (pmi) return by_id(share_id(*pmi, mine.limit), mine);
+  if (start.size == 1) return group_of(meet_at({}, {}, mine), mine);
+  if (start.pmi) return by_id(share_id(*start.pmi, mine.limit), mine);
   if (!job->is_local) return meet_across_nodes(*job, mine);
-  return by_id(share_id(job->job, mine), mine);
+  return group_of(meet_locally(job->job, secret_of(job->job), mine), mine);
 }
+
+/// True if a launcher offers what MPI's libraries use.
+bool has_pmi() { return environment("PMIX_RANK") || environment("PMI_RANK"); }
 
 bool takes_mpi() {
   if (mpi_world == nullptr) return false;
@@ -110,8 +161,7 @@ bool takes_mpi() {
   // Under torchrun and a plain srun, MPI would take every process for a job of its own. A torchrun
   // below an srun has inherited that one's PMI.
   const auto job = find_launcher();
-  const bool has_pmi = environment("PMIX_RANK") || environment("PMI_RANK");
-  return !job || job->launcher == "mpirun" || (job->launcher == "srun" && has_pmi);
+  return !job || job->launcher == "mpirun" || (job->launcher == "srun" && has_pmi());
 }
 
 /// The processes meet once, and every call makes a group of the same ranks: a launcher's means

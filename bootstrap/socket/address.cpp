@@ -7,6 +7,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,8 +29,18 @@ namespace {
 
 std::string system_text(int error) { return std::generic_category().message(error); }
 
+using Family = Endpoint::Family;
+
+/// `address`: of one of the three families, with zeros behind a name.
 Endpoint endpoint_of(const sockaddr* address) {
   Endpoint endpoint;
+  if (address->sa_family == AF_UNIX) {
+    sockaddr_un local{};
+    std::memcpy(&local, address, offsetof(sockaddr_un, sun_path) + 1 + endpoint.host.size());
+    endpoint.family = Family::local;
+    std::memcpy(endpoint.host.data(), local.sun_path + 1, endpoint.host.size());
+    return endpoint;
+  }
   if (address->sa_family == AF_INET) {
     sockaddr_in four{};
     std::memcpy(&four, address, sizeof four);
@@ -37,12 +49,25 @@ Endpoint endpoint_of(const sockaddr* address) {
   } else {
     sockaddr_in6 six{};
     std::memcpy(&six, address, sizeof six);
-    endpoint.ipv6 = 1;
+    endpoint.family = Family::ipv6;
     endpoint.port = ntohs(six.sin6_port);
     endpoint.scope = six.sin6_scope_id;
     std::memcpy(endpoint.host.data(), &six.sin6_addr, sizeof six.sin6_addr);
   }
   return endpoint;
+}
+
+std::string name_of_local(const Endpoint& endpoint) {
+  const char* name = reinterpret_cast<const char*>(endpoint.host.data());
+  return {name, ::strnlen(name, endpoint.host.size())};
+}
+
+/// True if the system knows a way there. Sends nothing.
+bool has_route(const Endpoint& endpoint) {
+  const SocketAddress address(endpoint);
+  const UniqueFd socket =
+      new_fd([&] { return ::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
+  return socket.valid() && ::connect(socket.get(), address.get(), address.length) == 0;
 }
 
 struct Interface {
@@ -53,7 +78,8 @@ struct Interface {
 /// An address of a link means nothing without the number of its interface, which is another one on
 /// every machine.
 bool is_link_local(const Endpoint& endpoint) {
-  return endpoint.ipv6 != 0 && endpoint.host[0] == 0xfe && (endpoint.host[1] & 0xc0) == 0x80;
+  return endpoint.family == Family::ipv6 && endpoint.host[0] == 0xfe &&
+         (endpoint.host[1] & 0xc0) == 0x80;
 }
 
 /// Those that are up and have an internet address: IPv4 addresses first, those of a link last.
@@ -113,23 +139,34 @@ std::optional<Endpoint> first_of(const std::vector<Interface>& interfaces, const
 }  // namespace
 
 std::string to_text(const Endpoint& endpoint) {
+  if (endpoint.family == Family::local) return fmt::format("@{}", name_of_local(endpoint));
   std::array<char, INET6_ADDRSTRLEN> text{};
-  ::inet_ntop(endpoint.ipv6 != 0 ? AF_INET6 : AF_INET, endpoint.host.data(), text.data(),
-              text.size());
-  if (endpoint.ipv6 == 0) return fmt::format("{}:{}", text.data(), endpoint.port);
+  ::inet_ntop(endpoint.family == Family::ipv6 ? AF_INET6 : AF_INET, endpoint.host.data(),
+              text.data(), text.size());
+  if (endpoint.family == Family::ipv4) return fmt::format("{}:{}", text.data(), endpoint.port);
   if (endpoint.scope == 0) return fmt::format("[{}]:{}", text.data(), endpoint.port);
   return fmt::format("[{}%{}]:{}", text.data(), endpoint.scope, endpoint.port);
 }
 
 bool is_loopback(const Endpoint& endpoint) {
-  if (endpoint.ipv6 == 0) return endpoint.host[0] == 127;
+  if (endpoint.family == Family::ipv4) return endpoint.host[0] == 127;
+  if (endpoint.family == Family::local) return false;
   in6_addr six{};
   std::memcpy(&six, endpoint.host.data(), sizeof six);
   return IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 SocketAddress::SocketAddress(const Endpoint& endpoint) {
-  if (endpoint.ipv6 == 0) {
+  if (endpoint.family == Family::local) {
+    sockaddr_un local{};
+    local.sun_family = AF_UNIX;
+    const std::string name = name_of_local(endpoint);
+    std::memcpy(local.sun_path + 1, name.data(), name.size());  // abstract: a zero in front
+    std::memcpy(&storage, &local, sizeof local);
+    // The family alone asks the system for a free name.
+    length = static_cast<socklen_t>(
+        name.empty() ? sizeof(sa_family_t) : offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  } else if (endpoint.family == Family::ipv4) {
     sockaddr_in four{};
     four.sin_family = AF_INET;
     four.sin_port = htons(endpoint.port);
@@ -147,7 +184,7 @@ SocketAddress::SocketAddress(const Endpoint& endpoint) {
   }
 }
 
-Endpoint choose_own_address() {
+Endpoint choose_own_address(bool may_be_local) {
   const std::vector<Interface> interfaces = own_interfaces();
   for (const char* variable : {"PLAIT_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     const auto wanted = environment(variable);
@@ -164,7 +201,15 @@ Endpoint choose_own_address() {
   std::erase_if(global, [](const Interface& one) { return is_link_local(one.address); });
   for (const char* names : {"ib", "^lo,docker,virbr,veth,br-,cni,flannel", "^lo", "lo"})
     if (const auto found = first_of(global, NameList(names))) return *found;
+  if (may_be_local) return {.family = Family::local};
   throw Error(ErrorCode::bootstrap, "no network interface is up, not even the loopback device");
+}
+
+bool is_of_another_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         peer.uid != static_cast<uid_t>(-1) && peer.uid != ::geteuid();
 }
 
 bool is_own_address(const Endpoint& endpoint) {
@@ -189,11 +234,17 @@ Endpoint resolve(const std::string& host, std::uint16_t port) {
     throw Error(ErrorCode::bootstrap,
                 fmt::format("host {}: {}", in_quotes(host), ::gai_strerror(status)));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
-  const addrinfo* chosen = found;
-  while (chosen->ai_family != AF_INET && chosen->ai_next != nullptr) chosen = chosen->ai_next;
-  Endpoint endpoint = endpoint_of(chosen->ai_addr);
-  endpoint.port = port;
-  return endpoint;
+  std::vector<Endpoint> endpoints;
+  for (const int family : {AF_INET, AF_INET6})
+    for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next)
+      if (entry->ai_family == family) endpoints.push_back(endpoint_of(entry->ai_addr));
+  if (endpoints.empty())
+    throw Error(ErrorCode::bootstrap, fmt::format("host {}: no internet address", in_quotes(host)));
+  for (Endpoint& endpoint : endpoints) endpoint.port = port == 0 ? 9 : port;
+  const auto reachable = std::find_if(endpoints.begin(), endpoints.end(), has_route);
+  Endpoint chosen = reachable == endpoints.end() ? endpoints.front() : *reachable;
+  chosen.port = port;
+  return chosen;
 }
 
 UniqueFd listen_at(const Endpoint& endpoint) {
@@ -201,7 +252,9 @@ UniqueFd listen_at(const Endpoint& endpoint) {
   UniqueFd socket = new_fd([&] {
     return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   });
-  const int on = 1;
+  const int on = 1, off = 0;
+  if (endpoint.family == Family::ipv6)  // the system's default may differ
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   // A listener that has closed leaves connections in a state that would refuse its port for a
   // minute.
   if (!socket.valid() ||

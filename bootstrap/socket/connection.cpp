@@ -44,8 +44,8 @@ int try_to_connect(int socket, const Endpoint& endpoint, const Deadline& deadlin
 }  // namespace
 
 std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry) {
+  const int family = SocketAddress(endpoint).storage.ss_family;
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, decltype(pause)(100))) {
-    const int family = endpoint.ipv6 != 0 ? AF_INET6 : AF_INET;
     GroupFd socket(
         new_fd([&] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
     int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
@@ -55,7 +55,7 @@ std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& dead
       const Endpoint own = own_end(socket.get());
       return own.port == endpoint.port && own.host == endpoint.host;
     };
-    if (error == 0 && is_itself()) error = ECONNREFUSED;
+    if (error == 0 && (is_itself() || is_of_another_user(socket.get()))) error = ECONNREFUSED;
     if (error == 0) {
       prepare_connection(socket.get());
       return socket;
@@ -64,7 +64,8 @@ std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& dead
     const bool absent = error == ECONNREFUSED || error == ECONNRESET;
     const bool may_pass = absent || error == EHOSTUNREACH || error == ENETUNREACH ||
                           error == EADDRNOTAVAIL || error == EAGAIN || error == ETIMEDOUT;
-    if (retry && may_pass && !deadline.expired()) {
+    const bool is_full = family == AF_UNIX && error == EAGAIN;  // its queue is
+    if ((retry || is_full) && may_pass && !deadline.expired()) {
       std::this_thread::sleep_for(pause);
       continue;
     }

@@ -29,8 +29,8 @@ struct Note {
   FailureText text{};
 };
 
-/// Connects, or returns none if nothing listens there. `retry`: tries again until the deadline.
-/// Throws Error(bootstrap) if the network fails.
+/// Connects, or returns none if nothing of this user's listens there. `retry`: tries again until
+/// the deadline. Throws Error(bootstrap) if the network fails.
 std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry);
 
 enum class Transfer { done, closed, expired };

@@ -49,6 +49,10 @@ bool Door::accept_some(std::vector<Visitor>& visitors) {
     GroupFd socket(new_fd([&] {
       return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     }));
+    if (socket.valid() && is_of_another_user(socket.get())) {
+      ++taken;
+      continue;
+    }
     if (socket.valid()) {
       prepare_connection(socket.get());
       // A rank says its words with its call, so they may be there already.

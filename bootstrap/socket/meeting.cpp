@@ -23,44 +23,13 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "bootstrap/process_state.hpp"
-#include "bootstrap/socket/connection.hpp"
+#include "bootstrap/socket/meeting_parts.hpp"
 #include "core/process_space.hpp"
-#include "plait/error.hpp"
 
 namespace plait::detail {
-namespace {
-
-constexpr int longest_poll = 100;  // milliseconds
-/// How long rank 0 still tells those that come why the meeting has failed.
-constexpr std::chrono::milliseconds farewell{300};
-/// How long a rank whose time is over waits for rank 0 to say who is missing.
-constexpr std::chrono::milliseconds answer_time{800};
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
-struct Objection {
-  ErrorCode code;
-  std::string text;
-};
-[[noreturn]] void fail(const Arrival& mine, const Objection& why) {
-  throw Error(why.code, fmt::format("{}: rank {}: {}", mine.call, mine.rank, why.text));
-}
-
-/// One rank's entry in the list that rank 0 sends to all ranks.
-struct Place {
-  Endpoint door;
-  std::int32_t process;
-  std::int32_t node;
-  std::uint64_t process_space;
-};
-struct Places {
-  std::uint64_t context = 0;
-  std::vector<Place> all;
-};
 
 Hello greet(const Secret& secret, const Arrival& mine, const Endpoint& door) {
   return {.magic = hello_magic,
@@ -75,7 +44,13 @@ Hello greet(const Secret& secret, const Arrival& mine, const Endpoint& door) {
           .failure = failure_text(mine.failure)};
 }
 
-Note note(const Secret::Half& proof, Note::Type type, const Objection& why = {}) {
+namespace meeting {
+
+void fail(const Arrival& mine, const Objection& why) {
+  throw Error(why.code, fmt::format("{}: {}", mine.call, as_said_by(mine.rank, why.text)));
+}
+
+Note note(const Secret::Half& proof, Note::Type type, const Objection& why) {
   return {.magic = hello_magic,
           .proof = proof,
           .type = type,
@@ -100,6 +75,12 @@ SocketMeeting formed(std::vector<GroupFd> sockets, const Places& places, int ran
           places.context};
 }
 
+}  // namespace meeting
+
+namespace {
+
+using namespace meeting;
+
 /// Rank 0's side.
 class Root {
  public:
@@ -113,7 +94,7 @@ class Root {
         ready_(index(mine.size)) {
     hellos_[0] = greet(secret, mine, {});
     ready_[0] = true;
-    if (!mine.failure.empty()) object({ErrorCode::invalid_argument, "rank 0: " + mine.failure});
+    if (!mine.failure.empty()) object({mine.failure_code, as_said_by(0, mine.failure)});
   }
 
   SocketMeeting run() {
@@ -175,7 +156,7 @@ class Root {
       for (Visitor& visitor : door_.wait(none, 0)) admit(std::move(visitor));
       object(expired());
     } else {
-      object({heard.code, fmt::format("rank {}: {}", rank, text_of(heard.text))});
+      object({heard.code, as_said_by(rank, text_of(heard.text))});
     }
   }
 
@@ -190,14 +171,13 @@ class Root {
     if (hello.size != mine_.size)
       return refuse(ErrorCode::mismatch, fmt::format("rank {} passed size {}, rank 0 passed {}",
                                                      hello.rank, hello.size, mine_.size));
-    if (hello.rank < 1 || hello.rank >= mine_.size)
+    if (hello.rank < 0 || hello.rank >= mine_.size)
       return refuse(ErrorCode::mismatch,
                     fmt::format("rank {} called, but there are {} ranks", hello.rank, mine_.size));
     if (has_come(hello.rank))
       return refuse(ErrorCode::mismatch, fmt::format("two ranks passed rank {}", hello.rank));
     const std::string failure = text_of(hello.failure);
-    if (!failure.empty())
-      object({ErrorCode::invalid_argument, fmt::format("rank {}: {}", hello.rank, failure)});
+    if (!failure.empty()) object({ErrorCode::invalid_argument, as_said_by(hello.rank, failure)});
     sockets_[index(hello.rank)] = std::move(visitor.socket);
     hellos_[index(hello.rank)] = hello;
   }
@@ -256,179 +236,10 @@ class Root {
   std::optional<Objection> objection_;
 };
 
-/// The side of the other ranks.
-class Member {
- public:
-  Member(const Secret& secret, const Arrival& mine)
-      : secret_(secret), mine_(mine), deadline_(mine.deadline), sockets_(index(mine.size)) {}
-
-  SocketMeeting run(const Endpoint& root, bool may_come_first) {
-    Door door = call_root(root, may_come_first);
-    const Places places = hear_places();
-    try {
-      call_lower(places);
-      hear_higher(door);
-      hear_lower();
-    } catch (const Error& error) {
-      // The root's own words name the cause; this rank's failure may follow from it.
-      tell_root(note(secret_.of_caller, Note::Type::failed, {error.code(), error.what()}));
-      throw;
-    }
-    tell_root(note(secret_.of_caller, Note::Type::ready));
-    if (hear_root().type != Note::Type::go)
-      fail(mine_, {ErrorCode::bootstrap, "rank 0 answered out of turn"});
-    return formed(std::move(sockets_), places, mine_.rank);
-  }
-
- private:
-  int root_socket() const { return sockets_[0].get(); }
-
-  Door call_root(const Endpoint& root, bool may_come_first) {
-    // Where rank 0 may come later, its port may be another program's, which closes the call.
-    for (;;) {
-      auto socket = connect_to(root, deadline_, may_come_first);
-      if (!socket && deadline_.expired()) fail(mine_, expired());
-      if (!socket)
-        fail(mine_, {ErrorCode::bootstrap,
-                     fmt::format("nothing listens at {}: rank 0 has given up or ended, or all "
-                                 "ranks of this id have met already",
-                                 to_text(root))});
-      sockets_[0] = std::move(*socket);
-      Hello hello = greet(secret_, mine_, {});
-      UniqueFd listener;
-      try {
-        listener = open_door();
-        hello.door = own_end(listener.get());
-      } catch (const Error& error) {  // rank 0 waits for this rank, so it must say so
-        hello.failure = failure_text(error.what());
-      }
-      Door door(std::move(listener), secret_);
-      if (send_one(root_socket(), hello, deadline_) == Transfer::done &&
-          is_answered(may_come_first))
-        return door;
-      ::usleep(20000);
-    }
-  }
-  /// A listener at the address by which this rank reaches rank 0. On rank 0's own node that may be
-  /// the loopback device, which other nodes can't reach.
-  UniqueFd open_door() const {
-    Endpoint own = own_end(root_socket());
-    own.port = 0;
-    return listen_at(mine_.across_nodes && is_loopback(own) ? choose_own_address() : own);
-  }
-
-  /// False if the connection ends without a word and is worth another attempt.
-  bool is_answered(bool may_retry) {
-    if (!may_retry) return true;
-    pollfd entry{root_socket(), POLLIN, 0};
-    std::byte first{};
-    while (::poll(&entry, 1, deadline_.milliseconds_left(longest_poll)) <= 0)
-      if (deadline_.expired()) return true;
-    return ::recv(root_socket(), &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
-  }
-
-  Objection expired() const {
-    return {ErrorCode::bootstrap, not_arrived({0}, mine_.call, mine_.limit)};
-  }
-  void tell_root(const Note& words) { send_one(root_socket(), words, Deadline(answer_time)); }
-
-  /// The root's next note. Throws if the root has failed, is gone, or says nothing in time.
-  Note hear_root() {
-    Note heard;
-    Transfer result = receive_one(root_socket(), heard, deadline_);
-    const bool late = result == Transfer::expired;
-    if (late) {
-      tell_root(note(secret_.of_caller, Note::Type::expired));
-      result = receive_one(root_socket(), heard, Deadline(answer_time));
-    }
-    if (result == Transfer::expired) fail(mine_, expired());
-    if (result == Transfer::closed) fail(mine_, {ErrorCode::bootstrap, root_gone()});
-    if (heard.magic != hello_magic || !equal(heard.proof, secret_.of_called))
-      fail(mine_, {ErrorCode::bootstrap, "another program than rank 0 answers at its address"});
-    if (heard.type == Note::Type::failed) fail(mine_, {heard.code, text_of(heard.text)});
-    // The root reads that this rank's time is over, whatever it has sent meanwhile.
-    if (late) fail(mine_, expired());
-    return heard;
-  }
-  static std::string root_gone() {
-    return "rank 0 closed the connection: it has given up or ended, or it has another id";
-  }
-
-  Places hear_places() {
-    if (hear_root().type != Note::Type::welcome)
-      fail(mine_, {ErrorCode::bootstrap, "rank 0 answered out of turn"});
-    Places places{0, std::vector<Place>(index(mine_.size))};
-    if (receive_one(root_socket(), places.context, deadline_) != Transfer::done ||
-        receive_all(root_socket(), places.all.data(), places.all.size() * sizeof(Place),
-                    deadline_) != Transfer::done)
-      fail(mine_, {ErrorCode::bootstrap, root_gone()});
-    return places;
-  }
-
-  void call_lower(const Places& places) {
-    for (int rank = 1; rank < mine_.rank; ++rank) {
-      Endpoint door = places.all[index(rank)].door;
-      if (door.scope != 0) door.scope = own_end(root_socket()).scope;  // a machine's own number
-      auto socket = connect_to(door, deadline_, false);
-      if (!socket ||
-          send_one(socket->get(), greet(secret_, mine_, {}), deadline_) != Transfer::done)
-        give_way(fmt::format("rank {} does not answer at {}", rank, to_text(door)));
-      sockets_[index(rank)] = std::move(*socket);
-    }
-  }
-
-  void hear_higher(Door& door) {
-    const auto first = sockets_.begin() + mine_.rank + 1;
-    const auto absent = [](const GroupFd& socket) { return !socket.valid(); };
-    for (auto next = first;
-         (next = std::find_if(first, sockets_.end(), absent)) != sockets_.end();) {
-      std::vector<pollfd> root{{root_socket(), POLLIN, 0}};
-      auto visitors = door.wait(root, deadline_.milliseconds_left(longest_poll));
-      for (Visitor& visitor : visitors) {
-        const int rank = visitor.hello.rank;
-        if (rank <= mine_.rank || rank >= mine_.size || sockets_[index(rank)].valid()) continue;
-        send_one(visitor.socket.get(), note(secret_.of_called, Note::Type::welcome), deadline_);
-        sockets_[index(rank)] = std::move(visitor.socket);
-      }
-      if (root[0].revents != 0) give_way("rank 0 answered out of turn");
-      if (deadline_.expired())
-        give_way(not_arrived({static_cast<int>(next - sockets_.begin())}, mine_.call, mine_.limit));
-    }
-  }
-
-  void hear_lower() {
-    for (int rank = 1; rank < mine_.rank; ++rank) {
-      Note heard;
-      const Transfer result = receive_one(sockets_[index(rank)].get(), heard, deadline_);
-      if (result != Transfer::done || heard.magic != hello_magic ||
-          !equal(heard.proof, secret_.of_called))
-        give_way(fmt::format("rank {} does not answer", rank));
-    }
-  }
-
-  /// Throws the root's words if it says something in a moment, because it may know why this rank
-  /// has no connection to another.
-  [[noreturn]] void give_way(const std::string& why) {
-    pollfd entry{root_socket(), POLLIN, 0};
-    if (::poll(&entry, 1, static_cast<int>(farewell.count())) > 0) hear_root();
-    fail(mine_, {ErrorCode::bootstrap, why});
-  }
-
-  Secret secret_;
-  const Arrival& mine_;
-  Deadline deadline_;
-  std::vector<GroupFd> sockets_;
-};
-
 }  // namespace
 
 SocketMeeting meet_at(UniqueFd listener, const Secret& secret, const Arrival& mine) {
   return Root(std::move(listener), secret, mine).run();
-}
-
-SocketMeeting meet_with(const Endpoint& root, const Secret& secret, bool may_come_first,
-                        const Arrival& mine) {
-  return Member(secret, mine).run(root, may_come_first);
 }
 
 }  // namespace plait::detail

@@ -2,13 +2,16 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bootstrap/socket/door.hpp"
 #include "bootstrap/socket/socket_link.hpp"
 #include "core/unique_fd.hpp"
+#include "plait/error.hpp"
 
 namespace plait::detail {
 
@@ -18,7 +21,8 @@ struct Arrival {
   int rank, size;
   std::chrono::nanoseconds limit;
   Deadline deadline{limit};
-  std::string failure{};      // why this rank can't take part; empty if it can
+  std::string failure{};  // why this rank can't take part; empty if it can
+  ErrorCode failure_code = ErrorCode::invalid_argument;
   bool across_nodes = false;  // known beforehand to have ranks on several nodes
 };
 
@@ -34,5 +38,11 @@ SocketMeeting meet_at(UniqueFd listener, const Secret& secret, const Arrival& mi
 /// The other ranks' side. `may_come_first`: rank 0 may not listen yet.
 SocketMeeting meet_with(const Endpoint& root, const Secret& secret, bool may_come_first,
                         const Arrival& mine);
+/// A connection to rank 0, or none if the time is over.
+using CallRoot = std::function<std::optional<GroupFd>()>;
+/// The same where rank 0 is found by `call`, and may not listen yet.
+SocketMeeting meet_by(const CallRoot& call, const Secret& secret, const Arrival& mine);
+/// A caller's first words.
+Hello greet(const Secret& secret, const Arrival& mine, const Endpoint& door);
 
 }  // namespace plait::detail

@@ -25,7 +25,8 @@ namespace {
 struct Layout {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
-  std::uint16_t ipv6 = 0, port = 0;
+  Endpoint::Family family = Endpoint::Family::ipv4;
+  std::uint16_t port = 0;
   std::uint32_t scope = 0;
   std::array<unsigned char, 16> host{};
   Secret secret{};
@@ -77,7 +78,7 @@ class Listeners {
 UniqueId to_id(const IdContents& contents) {
   const Layout layout{magic,
                       version,
-                      contents.root.ipv6,
+                      contents.root.family,
                       contents.root.port,
                       contents.root.scope,
                       contents.root.host,
@@ -99,8 +100,10 @@ IdContents contents_of(const UniqueId& id) {
   if (layout.version != version)
     throw refuse(
         fmt::format("of version {}, and this library knows version {}", layout.version, version));
-  if (layout.ipv6 > 1 || layout.port == 0) throw refuse("damaged");
-  return {{layout.ipv6, layout.port, layout.scope, layout.host}, layout.secret};
+  using Family = Endpoint::Family;
+  if (layout.family > Family::local || (layout.port == 0) != (layout.family == Family::local))
+    throw refuse("damaged");
+  return {{layout.family, layout.port, layout.scope, layout.host}, layout.secret};
 }
 
 UniqueId create_id_at(const Endpoint& endpoint) {
@@ -128,6 +131,6 @@ void discard(const UniqueId& id) {
 
 }  // namespace detail
 
-UniqueId UniqueId::create() { return detail::create_id_at(detail::choose_own_address()); }
+UniqueId UniqueId::create() { return detail::create_id_at(detail::choose_own_address(true)); }
 
 }  // namespace plait

@@ -1,9 +1,11 @@
 // The group of the processes that a launcher has started.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <initializer_list>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "bootstrap/launcher/environment.hpp"
-#include "bootstrap/launcher/local_meeting.hpp"
 #include "bootstrap/processes.hpp"
 #include "bootstrap/socket/address.hpp"
 #include "plait/error.hpp"
@@ -34,6 +35,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// The variables of launchers that the test itself may have inherited.
 void clear_environment() {
   for (const char* name : {"RANK",
+                           "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "PMI_ID",
                            "WORLD_SIZE",
                            "LOCAL_RANK",
                            "LOCAL_WORLD_SIZE",
@@ -214,11 +217,54 @@ TEST_F(Launcher, AnotherSecretDoesNotGetIn) {
 TEST_F(Launcher, MissingRanksAreNamed) {
   test::run_processes(3, [](int rank) {
     set(torchrun(rank, 4, "missing"));
+    expect_contains(message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(1s); }),
+                    "rank 3 did not arrive at make_world_bootstrap within 1 s");
+  });
+}
+
+/// Two ranks with one number are told at once, and so is the third, on one node and on several.
+TEST_F(Launcher, RanksWithOneNumberAreNamed) {
+  for (const std::string nodes : {"one", "several"}) {
+    for (const int twin : {0, 1, 2}) {
+      test::run_processes(3, [&](int process) {
+        const int rank = process == 2 ? twin : std::min(process, 1);
+        if (twin == 2 && process == 2) return;  // rank 2 never comes
+        set(torchrun(rank, 3, "twins" + nodes + std::to_string(twin)));
+        if (nodes == "several") set({{"LOCAL_WORLD_SIZE", "1"}, {"PLAIT_SOCKET_PORT", "29545"}});
+        const auto start = Clock::now();
+        if (twin == 2) {
+          expect_contains(message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(1s); }),
+                          "rank 2 did not arrive at make_world_bootstrap within 1 s");
+          return;
+        }
+        expect_contains(message_of(ErrorCode::mismatch, [] { make_world_bootstrap(60s); }),
+                        fmt::format("two ranks passed rank {}", twin));
+        EXPECT_LT(Clock::now() - start, 20s);
+      });
+    }
+  }
+}
+
+TEST_F(Launcher, ABusyPortHasTheDeadline) {
+  const auto listener = detail::listen_at(detail::resolve("127.0.0.1", 29547));
+  test::run_processes(1, [](int) {
+    set(torchrun(0, 2, "port"));
+    set({{"LOCAL_WORLD_SIZE", "1"}, {"PLAIT_SOCKET_PORT", "29547"}});
     const auto start = Clock::now();
-    const std::string text = message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(300ms); });
-    if (rank == 0)
-      expect_contains(text, "rank 3 did not arrive at make_world_bootstrap within 0.3 s");
-    EXPECT_LT(Clock::now() - start, 3s);
+    expect_contains(message_of(ErrorCode::bootstrap, [] { make_world_bootstrap(200ms); }),
+                    ":29547: Address already in use, for 0.2 s: PLAIT_SOCKET_PORT names another");
+    EXPECT_LT(Clock::now() - start, 4s);
+  });
+}
+
+TEST_F(Launcher, ARankIsNamedOnce) {
+  test::run_processes(2, [](int rank) {
+    set(torchrun(rank, 2, "doubled"));
+    if (rank == 0) ::setenv("PLAIT_TIMEOUT", "abc", 1);
+    const std::string text =
+        message_of(ErrorCode::invalid_argument, [] { make_world_bootstrap(); });
+    expect_contains(text, rank == 0 ? "make_world_bootstrap: rank 0: PLAIT_TIMEOUT="
+                                    : "make_world_bootstrap: rank 1: rank 0: PLAIT_TIMEOUT=");
   });
 }
 
@@ -232,26 +278,33 @@ TEST_F(Launcher, WithoutAHostForSeveralNodesSaysWhatToDo) {
   });
 }
 
-/// Another user can neither read the id nor give a wrong one.
-TEST_F(Launcher, AnotherUserIsNotTrusted) {
+/// Another user takes the name of the meeting place, listens there, and adds others like those of
+/// the ranks. Neither it nor its calls keep the ranks from meeting, and it learns nothing.
+TEST_F(Launcher, AnotherUserCanNeitherJoinNorKeepRanksOut) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
-  const std::string job = "users" + std::to_string(::getpid());
-  const auto arrival = [](int rank, std::chrono::nanoseconds limit) {
-    return detail::Arrival{.call = "a test", .rank = rank, .size = 3, .limit = limit};
-  };
-  Process zero([&] {
-    // Three ranks, of which one never comes: the place stays open.
-    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, arrival(0, 1500ms)); });
-  });
-  std::this_thread::sleep_for(200ms);
-  Process thief([&] {
-    // The name is made of the real user, so that the thief finds it; the system tells who calls.
+  // The name is made of the real user, so that the other one finds it; the system tells who calls.
+  const auto become_another = [] {
     if (::setresuid(0, 65534, 0) != 0) ::_exit(2);
-    message_of(ErrorCode::bootstrap, [&] { detail::share_id(job, arrival(1, 300ms)); });
-  });
-  EXPECT_EQ(thief.wait(), 0);
-  EXPECT_EQ(detail::share_id(job, arrival(2, 1s)).bytes[0], 'p');
-  EXPECT_EQ(zero.wait(), 0);
+  };
+  for (const bool takes_name : {true, false}) {
+    const std::string job = takes_name ? "squatted" : "visited";
+    Process other([&] {
+      become_another();
+      if (!takes_name) std::this_thread::sleep_for(100ms);
+      set(torchrun(takes_name ? 0 : 1, 2, job));
+      message_of(ErrorCode::bootstrap, [&] { make_world_bootstrap(takes_name ? 3s : 1s); });
+    });
+    if (takes_name) std::this_thread::sleep_for(500ms);
+    std::vector<Process> ranks;
+    for (const int rank : {0, 1})
+      ranks.emplace_back([&, rank] {
+        if (!takes_name && rank == 1) std::this_thread::sleep_for(1500ms);
+        set(torchrun(rank, 2, job));
+        expect_world(rank, 2);
+      });
+    for (Process& process : ranks) EXPECT_EQ(process.wait(), 0);
+    EXPECT_EQ(other.wait(), 0);
+  }
 }
 
 }  // namespace

@@ -17,6 +17,16 @@ expect_world() {  # expect_world NODES WHAT: both ranks have said what they shou
       fail "$2: $said"
   done
 }
+pair() {  # pair ADDRESS: two ranks
+  local rank processes=()
+  for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 MASTER_ADDR=$1 MASTER_PORT=29577 "$program" &
+    processes+=($!)
+  done
+  wait "${processes[@]}"
+}
+own_network() { unshare --user --map-root-user --net "$@"; }
+
 # Containers of one machine often have one host name, and differ in their networks.
 # shellcheck disable=SC2016
 "$nodes" --ranks 1 2 sh -c 'hostname box && unset PLAIT_NODE && exec "$1"' sh "$program" \
@@ -30,4 +40,17 @@ for rank in 0 1; do
 done >"$folder/said" 2>&1
 wait
 expect_world 1 "a container per rank in one network"
+
+export -f pair
+export program
+own_network bash -c 'pair localhost' >"$folder/said" 2>&1
+expect_world 1 "the loopback device is down"
+own_network bash -c 'ip link set lo up; ip address delete 127.0.0.1/8 dev lo; pair ::1' \
+  >"$folder/said" 2>&1
+expect_world 1 "IPv6 alone"
+printf '127.0.0.1 both\n::1 both\n' >"$folder/hosts"
+LOCAL_WORLD_SIZE=1 own_network --mount bash -c \
+  "ip link set lo up; ip address delete 127.0.0.1/8 dev lo
+   mount --bind '$folder/hosts' /etc/hosts; pair both" >"$folder/said" 2>&1
+expect_world 1 "IPv6 alone, as if on several nodes"
 exit 0
