@@ -1,6 +1,8 @@
 #include "core/environment.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cmath>
@@ -24,6 +26,15 @@ std::optional<std::string> environment(const char* name) {
   const char* value = ::secure_getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);
+}
+
+bool environment_is_hidden(const char* name) {
+  if (::getauxval(AT_SECURE) == 0) return false;
+  const std::string front = fmt::format("{}=", name);
+  char** entry = ::environ;
+  while (entry != nullptr && *entry != nullptr && !std::string_view(*entry).starts_with(front))
+    ++entry;
+  return entry != nullptr && *entry != nullptr && (*entry)[front.size()] != '\0';
 }
 
 long environment_integer(const char* name, long fallback, long least, long most) {

@@ -12,6 +12,9 @@ namespace plait {
 /// The variable's value. None if it is unset or empty, or if the program has rights that its caller
 /// lacks.
 std::optional<std::string> environment(const char* name);
+/// True if the variable has a value that this program may not read, because it has more rights than
+/// its caller.
+bool environment_is_hidden(const char* name);
 /// An integer in [least, most], or `fallback` if the variable has no value. Throws
 /// Error(invalid_argument), which names the variable and its value, for anything else.
 long environment_integer(const char* name, long fallback, long least, long most);

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <atomic>
 #include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
 
@@ -85,6 +90,53 @@ Launched slurm() {
   return found;
 }
 
+struct Variables {
+  const char* launcher;
+  const char *rank, *size;
+  std::string_view needed;
+  std::string_view signs;  // each of them says that this process is one of several
+};
+constexpr Variables by_torchrun{"torchrun", "RANK", "WORLD_SIZE",
+                                "RANK WORLD_SIZE MASTER_ADDR MASTER_PORT",
+                                "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE"};
+constexpr std::array all_launchers{
+    by_torchrun,
+    Variables{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+              "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE",
+              "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK "
+              "OMPI_COMM_WORLD_LOCAL_SIZE PMIX_RANK"},
+    Variables{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+              "SLURM_PROCID SLURM_STEP_ID SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+    Variables{"mpiexec", "PMI_RANK", "PMI_SIZE", "PMI_FD PMI_RANK PMI_SIZE",
+              "PMI_FD PMI_RANK PMI_SIZE PMI_ID PMI_PORT"}};
+
+/// Those words of the list that are names of which `holds` is true.
+std::vector<std::string> names_where(std::string_view list, bool (*holds)(const char*)) {
+  std::vector<std::string> names;
+  for (const std::string_view name : words(list))
+    if (holds(std::string(name).c_str())) names.emplace_back(name);
+  return names;
+}
+
+void refuse_if_incomplete(const Variables& launcher, const char* call) {
+  std::vector<std::string> set = names_where(launcher.signs, is_set);
+  const std::string rank = environment(launcher.rank).value_or("0");
+  // A batch script has number 0.
+  if (launcher.rank == std::string_view("SLURM_PROCID") && rank != "0")
+    set.emplace_back(launcher.rank);
+  if (set.empty() || (environment(launcher.size) == "1" && rank == "0")) return;
+  const auto missing = names_where(launcher.needed, [](const char* name) { return !is_set(name); });
+  if (missing.empty()) return;
+  const auto are = [](const auto& names) { return names.size() == 1 ? "is" : "are"; };
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format(
+          "{}: {} {} set, as by {} for one rank of several, but {} {} not: set the rest, or "
+          "unset {} to run one rank alone",
+          call, fmt::join(set, ", "), are(set), launcher.launcher, fmt::join(missing, ", "),
+          are(missing), fmt::join(set, ", ")));
+}
+
 }  // namespace
 
 std::string first_node(const std::string& list) {
@@ -101,10 +153,39 @@ std::string first_node(const std::string& list) {
 std::optional<Launched> find_launcher() {
   if (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"))
     return torchrun();
-  if (is_set("OMPI_COMM_WORLD_RANK")) return mpirun();
+  std::optional<Launched> found;
+  if (is_set("OMPI_COMM_WORLD_RANK")) found = mpirun();
   // A batch script has Slurm's other variables, too, but no step has started it.
-  if (is_set("SLURM_PROCID") && is_set("SLURM_STEP_ID")) return slurm();
-  return std::nullopt;
+  else if (is_set("SLURM_PROCID") && is_set("SLURM_STEP_ID")) found = slurm();
+  // A shell of `srun --pty` is a job of one rank, in which a user may start others by hand.
+  if (found && found->size == 1 && is_set("RANK") && is_set("WORLD_SIZE"))
+    refuse_if_incomplete(by_torchrun, "make_world_bootstrap");
+  return found;
+}
+
+void refuse_incomplete_launchers(const char* call) {
+  for (const Variables& launcher : all_launchers) refuse_if_incomplete(launcher, call);
+  // The processes that a rank starts inherit its variables. They are alone, as is a rank whose
+  // wrapper has closed the connection.
+  static std::atomic<bool> has_warned = false;
+  if (is_set("PMI_FD") && environment("PMI_SIZE") != "1" && !has_warned.exchange(true))
+    log::warn(
+        "{}: PMI_RANK={} and PMI_SIZE={}, but descriptor PMI_FD={} is no connection to mpiexec, so "
+        "this process is rank 0 of 1",
+        call, *environment("PMI_RANK"), *environment("PMI_SIZE"), *environment("PMI_FD"));
+}
+
+void warn_of_hidden_launcher(const char* call) {
+  static std::atomic<bool> has_warned = false;
+  std::vector<std::string> hidden;
+  for (const Variables& launcher : all_launchers)
+    for (std::string& name : names_where(launcher.signs, environment_is_hidden))
+      hidden.push_back(std::move(name));
+  if (hidden.empty() || has_warned.exchange(true)) return;
+  log::warn(
+      "{}: this program has more rights than its caller (setuid, setgid or file capabilities), so "
+      "it reads no environment: it ignores {}, and is rank 0 of 1. Meet by a unique id instead",
+      call, fmt::join(hidden, ", "));
 }
 
 }  // namespace plait::detail

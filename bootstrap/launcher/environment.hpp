@@ -23,6 +23,18 @@ struct Launched {
 /// Error(invalid_argument), which names a variable, if variables contradict each other.
 std::optional<Launched> find_launcher();
 
+/// For a process that no launcher seems to have started. Throws Error(invalid_argument) if
+/// variables say that it is one of several and others are missing, which it names.
+///
+/// Some variables say nothing: MASTER_ADDR and MASTER_PORT alone, which shells export for other
+/// programs, and Slurm's in a batch script or a shell of salloc, where no step has started the
+/// process.
+void refuse_incomplete_launchers(const char* call);
+
+/// Warns, once per process, if this process may not read its environment, and a launcher's
+/// variables are in it.
+void warn_of_hidden_launcher(const char* call);
+
 /// The first name of Slurm's list of nodes: "node07" of "node[07-09,11],other".
 std::string first_node(const std::string& list);
 

@@ -134,6 +134,13 @@ Start find_start() {
   return start;
 }
 
+/// A process that is to be alone must not be one of several whose launcher this one can't read.
+void check_loneliness(const Start& start) {
+  if (start.size > 1) return;
+  if (!start.job && !start.pmi) refuse_incomplete_launchers(call);
+  warn_of_hidden_launcher(call);
+}
+
 /// All processes of the launcher, or this one alone.
 std::unique_ptr<LinkBootstrap> meet(std::optional<std::chrono::nanoseconds> timeout) {
   const auto by_id = [](const UniqueId& id, const Arrival& mine) {
@@ -143,6 +150,7 @@ std::unique_ptr<LinkBootstrap> meet(std::optional<std::chrono::nanoseconds> time
     return group_of(meet_at(*take_listener(contents), contents.secret, mine), mine);
   };
   const Start start = find_start();
+  check_loneliness(start);
   const auto& job = start.job;
   Arrival mine = arrive(call, start.rank, start.size, timeout);
   mine.across_nodes = job && !job->is_local;
@@ -196,7 +204,14 @@ void offer_mpi_world(MpiWorld make, bool (*is_initialized)()) {
 }  // namespace detail
 
 std::unique_ptr<Bootstrap> make_world_bootstrap(std::optional<std::chrono::nanoseconds> timeout) {
-  if (detail::takes_mpi()) return detail::mpi_world.load()(timeout);
+  if (detail::takes_mpi()) {
+    const bool chosen = detail::mpi_is_initialized.load()();
+    auto world = detail::mpi_world.load()(timeout);
+    // MPI knows launchers that Plait doesn't. Without any it makes a world of one rank.
+    if (!chosen && world->size() == 1 && !detail::has_pmi())
+      detail::check_loneliness(detail::find_start());
+    return world;
+  }
   static OfProcess<detail::World> world;
   return world.get().part(timeout);
 }

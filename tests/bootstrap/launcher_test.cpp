@@ -146,6 +146,68 @@ TEST_F(Launcher, NamesWhatItCannotUnderstand) {
   EXPECT_EQ(refusal(), "mpirun has started this process, but OMPI_COMM_WORLD_SIZE is not set");
 }
 
+/// A process that starts as a world of one though others wait for it would be silently wrong.
+TEST_F(Launcher, NamesTheVariablesThatAreMissing) {
+  test::run_processes(1, [](int) {
+    const auto refusal = [](const Variables& variables) {
+      clear_environment();
+      set(variables);
+      return message_of(ErrorCode::invalid_argument, [] { make_world_bootstrap(1s); });
+    };
+    const Variables all = torchrun(0, 2, "partial");
+    EXPECT_EQ(refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}),
+              "make_world_bootstrap: RANK, WORLD_SIZE are set, as by torchrun for one rank of "
+              "several, but MASTER_PORT is not: set the rest, or unset RANK, WORLD_SIZE to run one "
+              "rank alone");
+    for (const std::string missing : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+      Variables others = all;
+      for (auto& [name, value] : others)
+        if (name == missing) value.clear();  // empty and unset mean the same
+      expect_contains(refusal(others), missing + " is not: set the rest");
+    }
+    for (const auto& [name, missing] :
+         Variables{{"RANK", "WORLD_SIZE, MASTER_ADDR, MASTER_PORT are"},
+                   {"WORLD_SIZE", "RANK, MASTER_ADDR, MASTER_PORT are"},
+                   {"LOCAL_RANK", "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are"},
+                   {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_LOCAL_SIZE are"},
+                   {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, "},
+                   {"PMIX_RANK", "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, "},
+                   {"SLURM_STEP_ID", "SLURM_PROCID, SLURM_STEP_NUM_TASKS are"},
+                   {"SLURM_PROCID", "SLURM_STEP_ID, SLURM_STEP_NUM_TASKS are"},
+                   {"PMI_RANK", "PMI_FD, PMI_SIZE are"},
+                   {"PMI_SIZE", "PMI_FD, PMI_RANK are"},
+                   {"PMI_ID", "PMI_FD, PMI_RANK, PMI_SIZE are"}})
+      expect_contains(refusal({{name, "3"}}), name + " is set, as by ");
+    // By hand in a shell of `srun --pty`, which is a job of one rank.
+    expect_contains(refusal({{"SLURM_PROCID", "0"},
+                             {"SLURM_STEP_ID", "0"},
+                             {"SLURM_STEP_NUM_TASKS", "1"},
+                             {"RANK", "0"},
+                             {"WORLD_SIZE", "2"},
+                             {"MASTER_ADDR", "localhost"}}),
+                    "MASTER_PORT is not");
+  });
+}
+
+/// Shells and scripts export these for other programs.
+TEST_F(Launcher, RunsAloneWhereVariablesSayNothing) {
+  for (const Variables& variables :
+       {Variables{{"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}},
+        Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_NNODES", "2"}},
+        Variables{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}},
+        Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}},
+        Variables{{"SLURM_PROCID", "0"},
+                  {"SLURM_STEP_ID", "0"},
+                  {"SLURM_STEP_NUM_TASKS", "1"},
+                  {"LOCAL_RANK", "0"},
+                  {"WORLD_SIZE", "8"}},
+        Variables{{"PMI_FD", "0"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}}) {
+    clear_environment();
+    set(variables);
+    test::run_processes(1, [](int) { EXPECT_EQ(make_world_bootstrap(1s)->size(), 1); });
+  }
+}
+
 TEST_F(Launcher, FindsTheFirstOfSlurmsNodes) {
   EXPECT_EQ(detail::first_node("node7"), "node7");
   EXPECT_EQ(detail::first_node("alpha,beta"), "alpha");

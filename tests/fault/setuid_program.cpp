@@ -8,10 +8,11 @@
 
 int main() {
   std::printf("secure %lu\n", getauxval(AT_SECURE));
+  std::fflush(stdout);  // before the log
   try {
-    auto bootstraps = plait::make_thread_bootstraps(1);
-    plait::Communicator comm = plait::Communicator::create(std::move(bootstraps[0]),
-                                                           {.backend = plait::BackendKind::host});
+    plait::Communicator comm =
+        plait::make_world_communicator({.backend = plait::BackendKind::host});
+    plait::make_world_bootstrap();
     comm.barrier();
     comm.synchronize();
   } catch (const plait::Error& error) {

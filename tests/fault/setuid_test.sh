@@ -36,12 +36,16 @@ run() {  # run EXPECTED VARIABLE=VALUE...: what the plain program says; the othe
   said=$(as_nobody "$@" "$folder/setuid")
   expect_secure 1 "$said"
   grep -q "^no error" <<<"$said" || fail "setuid, $*: $said"
+  warnings=$(grep -c "it ignores RANK, WORLD_SIZE, and is rank 0 of 1" <<<"$said")
 }
 run "^no error" PLAIT_CHECK=1
 run "PLAIT_PLUGINS: /nonexistent.so: " PLAIT_PLUGINS=/nonexistent.so
 run "/nonexistent.tuning" PLAIT_TUNING=/nonexistent.tuning
 run "PLAIT_ALGO" PLAIT_ALGO=nonexistent
 run "^no error" PLAIT_NODE=here
+[ "$warnings" = 0 ] || fail "setuid: a launcher is missed that is not there"
+run "MASTER_ADDR, MASTER_PORT are not" RANK=1 WORLD_SIZE=2
+[ "$warnings" = 1 ] || fail "setuid: $warnings warnings of a launcher that may not be read"
 run "PLAIT_LOG" PLAIT_LOG=loudly
 run "^no error" PLAIT_TRACE="$folder/traces/trace.json"
 [ "$(stat -c %u "$folder/traces/trace.json")" = 65534 ] ||
