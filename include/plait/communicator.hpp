@@ -88,6 +88,13 @@ class Communicator {
   /// is slower. Ranks may be on several nodes (docs/nodes.md).
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap,
                              const CommunicatorOptions& options = {});
+  /// A name of version 0.1, which does not compile: the compiler says what has taken its place.
+  template <class Mpi, class... Options>
+  static void from_mpi(const Mpi&, const Options&...) {
+    static_assert(sizeof(Mpi) == 0,
+                  "include plait/mpi.hpp, link plait::mpi (-lplait-mpi), and write "
+                  "plait::make_communicator(comm, options)");
+  }
 
   /// Ranks that pass the same `color` form a new communicator, ordered by `key`, then by rank, on
   /// their devices and with the deadline of this communicator. None for a negative colour.
