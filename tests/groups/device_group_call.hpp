@@ -201,14 +201,12 @@ class GroupRun {
       EXPECT_TRUE(side.in_place || side.to->untouched()) << case_.describe() << ", rank " << rank;
       return;
     }
-    const double allowed =
-        facts_of(call_.collective).reduces ? tolerance<T>(call_.op, gpus_.size()) : 0;
     for (std::size_t i = 0; side.receives && i < recv_bytes(call_) / sizeof(T); ++i) {
       T got;
       std::memcpy(static_cast<void*>(&got), side.to->image() + side.recv_begin + i * sizeof(T),
                   sizeof(T));
       const auto wanted = received<T>(call_, case_.seed, gpus_.size(), rank, i);
-      ASSERT_TRUE(is_right(got, wanted, allowed))
+      ASSERT_TRUE(is_right(got, wanted))
           << case_.describe() << ", rank " << rank << ", element " << i << ": " << text_of(got)
           << " instead of " << text_of(wanted);
     }

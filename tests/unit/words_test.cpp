@@ -175,12 +175,7 @@ void check_reducer(ReduceOp op, int ranks, double scale, std::uint64_t seed) {
   for (const auto& result : {R::in_one_place(reduction, terms), R::along_a_chain(reduction, terms)})
     for (std::size_t i = 0; i < R::Elements::lanes; ++i) {
       const auto wanted = test::expected<T>(seed, ranks, i, op, scale);
-      if constexpr (std::is_integral_v<T>)
-        ASSERT_EQ(result.lane[i], wanted) << name_of(op) << " of " << ranks;
-      else
-        ASSERT_NEAR(static_cast<double>(widen(result.lane[i])), wanted,
-                    test::tolerance<T>(op, ranks))
-            << name_of(op) << " of " << ranks;
+      ASSERT_TRUE(test::is_right(result.lane[i], wanted)) << name_of(op) << " of " << ranks;
     }
 }
 
@@ -192,6 +187,48 @@ TYPED_TEST(ElementTypes, ReducerAgreesWithWideArithmetic) {
         if (!is_reduced(data_type_of<TypeParam>, o)) continue;
         check_reducer<TypeParam>(
             o, ranks, o == ReduceOp::premul_sum ? (seed % 2 == 0 ? 0.5 : 2.0) : 1.0, seed);
+      }
+}
+
+/// `is_right` sees in one element of a hundred, at least, that a rank's term is missing, and that
+/// the result is zero.
+template <class T>
+void expect_mistakes_to_be_seen(ReduceOp op, int ranks) {
+  constexpr std::size_t count = 3000;
+  constexpr std::uint64_t seed = 5;
+  const bool sums = op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
+  const auto rounded = [](const auto& x) {
+    if constexpr (test::is_composite<T> || std::is_integral_v<T>) return static_cast<T>(x);
+    else return test::to<T>(x);
+  };
+  std::size_t zeros = 0;
+  std::vector<std::size_t> seen(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto wanted = test::expected<T>(seed, ranks, i, op, 0.5);
+    ASSERT_TRUE(test::is_right(rounded(wanted), wanted)) << "element " << i;
+    if (test::is_right(T{}, wanted)) ++zeros;
+    for (int lost = 0; lost < ranks; ++lost) {
+      const auto without = test::reduce_reference<T>(op, sums ? ranks : ranks - 1, 0.5, [&](int r) {
+        if (sums && r == lost) return T{};
+        return test::element<T>(seed, !sums && r >= lost ? r + 1 : r, i, op);
+      });
+      if (!test::is_right(rounded(without), wanted)) ++seen[static_cast<std::size_t>(lost)];
+    }
+  }
+  EXPECT_LT(zeros, count - count / 100) << "a result of zeros passes";
+  for (const std::size_t number : seen) EXPECT_GT(number, count / 100) << "without a rank's term";
+}
+
+TEST(TestData, ShowsAMissingTermAndAResultOfZeros) {
+  for (int t = 0; t < data_type_count; ++t)
+    for (int o = 0; o < reduce_op_count; ++o)
+      for (int ranks = 2; ranks <= 8; ++ranks) {
+        const auto type = static_cast<DataType>(t);
+        const auto op = static_cast<ReduceOp>(o);
+        if (!is_reduced(type, op)) continue;
+        SCOPED_TRACE(testing::Message()
+                     << name_of(op) << " of " << name_of(type) << " by " << ranks << " ranks");
+        test::dispatch_all(type, [&]<class T>() { expect_mistakes_to_be_seen<T>(op, ranks); });
       }
 }
 
