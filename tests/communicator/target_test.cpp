@@ -1,8 +1,13 @@
 // A target's answers before it has a stream: its devices, and its kernels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <utility>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <tuple>
 
+#include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
 #include "backends/backend.hpp"
@@ -27,41 +32,52 @@ TEST(Backends, SayWhyTheyHaveNoDevice) {
   EXPECT_THROW(open_backend(target(), -1), Error);
 }
 
-/// An algorithm that says that it serves a call has the kernel, and no other kernel is compiled for
-/// the rare types.
+/// Each algorithm that says that it serves a call has the kernel, for all types and operations. No
+/// kernel of a reduction is compiled that serves none. `direct_copy` has copies alone.
 TEST(Backends, HaveAKernelForEveryTypeOfEveryAlgorithm) {
   const auto backend = open_backend(target(), 0);
-  Topology topology{backend->info().facts};
-  topology.backend = target();
-  topology.ranks = 2;
-  topology.peer_reads = true;
-  for (const auto& [family, collective] : {std::pair("copy_engine", Collective::all_reduce),
-                                           {"oneshot_ll", Collective::all_reduce},
-                                           {"oneshot_ll", Collective::scan},
-                                           {"recursive_doubling", Collective::all_reduce},
-                                           {"ring", Collective::all_reduce},
-                                           {"twoshot", Collective::all_reduce},
-                                           {"stream", Collective::all_reduce},
-                                           {"chain", Collective::exscan},
-                                           {"direct_push", Collective::reduce_scatter},
-                                           {"direct_ll", Collective::reduce},
-                                           {"pull", Collective::all_reduce}}) {
-    const Algorithm& algorithm = *Registry::instance().find(family, collective);
-    for (int type = 0; type < data_type_count; ++type)
-      for (int op = 0; op < reduce_op_count; ++op) {
-        const Call call{.collective = collective,
-                        .type = static_cast<DataType>(type),
-                        .op = static_cast<ReduceOp>(op),
-                        .count = 64,
-                        .symmetric = true};
-        if (!is_reduced(call.type, call.op) || (call.op == ReduceOp::avg && is_scan(collective)))
-          continue;
-        const DataType made = in_words(call).type;
-        EXPECT_EQ(static_cast<bool>(algorithm.supports(call, topology)),
-                  backend->find_kernel(family, made) != nullptr)
-            << family << ", " << name_of(call.op) << " of " << name_of(call.type);
-      }
+  std::set<std::tuple<std::string, DataType>> served, there;
+  std::set<std::string> names;
+  for (const int nodes : {1, 2}) {
+    Topology topology{backend->info().facts};
+    topology.backend = target();
+    topology.ranks = 2 * nodes;
+    topology.nodes = nodes;
+    topology.rails = topology.node_ranks = 2;
+    topology.scratch_limit = 64 << 20;
+    topology.peer_access = topology.peer_reads = true;
+    for (const auto& algorithm : Registry::instance().all())
+      for (int type = 0; type < data_type_count; ++type)
+        for (int op = 0; op < reduce_op_count; ++op)
+          for (const std::size_t count : {64u, 1u << 20}) {
+            const Collective collective = algorithm->collective();
+            Call call{.collective = collective,
+                      .type = static_cast<DataType>(type),
+                      .op = static_cast<ReduceOp>(op),
+                      .count = count,
+                      .symmetric = true};
+            call.parts = parts_of(collective, topology.ranks);
+            const bool reduces = facts_of(collective).reduces;
+            if (collective == Collective::barrier || (!reduces && op != 0) ||
+                (reduces && !is_reduced(call.type, call.op)) ||
+                (call.op == ReduceOp::avg && is_scan(collective)))
+              continue;
+            call = in_words(call);
+            const std::string family(algorithm->family());
+            const DataType kernel = reduces ? call.type : move_type(call.type);
+            const bool has = backend->find_kernel(family, kernel) != nullptr;
+            if (has && is_rare(call)) there.insert({family, call.type});
+            if (family == "direct_copy" || !can_serve(*algorithm, call, topology)) continue;
+            names.insert(fmt::format("{} of {}", family, name_of(collective)));
+            served.insert({family, call.type});
+            EXPECT_TRUE(has) << algorithm->name() << ", " << name_of(collective) << " with "
+                             << name_of(call.op) << " of " << name_of(static_cast<DataType>(type));
+          }
   }
+  EXPECT_GT(names.size(), 40u) << "algorithms that could be tried";
+  for (const auto& kernel : there)
+    EXPECT_TRUE(served.contains(kernel))
+        << std::get<0>(kernel) << " for " << name_of(std::get<1>(kernel)) << " serves no call";
   EXPECT_EQ(backend->find_kernel("no such family", DataType::f32), nullptr);
 }
 
