@@ -28,9 +28,8 @@ void fill(Backend& backend, NativeStream stream, const Case& data, void* pointer
 
 /// Counts the elements among the `count` at `pointer` that are not the reduction `op` of the ranks'
 /// inputs, bit for bit. One case has a tolerance of ranks * epsilon * (largest term) instead: `avg`
-/// of f32 and f64, also as parts of complex numbers (and of fp8 over more than 8 ranks) if the
-/// number of ranks is no power of two. The padding behind an index may have any bits. Waits for
-/// `stream`; allocates.
+/// of f32 and f64, also as parts of complex numbers, if the number of ranks is no power of two. The
+/// padding behind an index may have any bits. Waits for `stream`; allocates.
 std::size_t count_wrong(Backend& backend, NativeStream stream, const Case& data,
                         const void* pointer, std::size_t count);
 

@@ -6,7 +6,8 @@
 // for more because then some ranks' terms are zero, or one in a product. So there is one right
 // answer, bit for bit. `avg` over a number of ranks that is no power of two gets multiples of that
 // number, whose average is an integer again: f32 is so precise that every way of computing it
-// rounds to that integer in a smaller type. For f32 and f64 themselves an error bound holds.
+// rounds to that integer in a smaller type. If some terms are zero, it is no integer, and rounded
+// once. For f32 and f64 themselves an error bound holds.
 //
 // A term that is lost or counted twice must show, whatever the operation. So bits, truth values and
 // values to be searched for the least one are chosen such that no operation has nearly always the
@@ -203,9 +204,9 @@ requires(is_float(data_type_of<T>)) class Rule<T> {
     largest_ = sums ? limit / args.ranks : limit;
     if (largest_ == 0) largest_ = 1, terms_ = static_cast<int>(limit);
     if (args.op == ReduceOp::avg && (args.ranks & (args.ranks - 1)) != 0) {
+      exact_ = sizeof(T) < 4;
       // If some terms are zero, the number of ranks itself isn't exact in the type.
-      exact_ = sizeof(T) < 4 && terms_ == 0;
-      if (exact_) unit_ = args.ranks;
+      if (exact_ && terms_ == 0) unit_ = args.ranks;
     }
   }
 

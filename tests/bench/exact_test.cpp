@@ -17,140 +17,17 @@
 #include <utility>
 #include <vector>
 
+#include "bench/exact_trial.hpp"
 #include "plait/types.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::exact {
 namespace {
 
-// The reduction, told again in plain C++: not that of the library, and not that of the check.
-
-template <class T>
-T reduce(ReduceOp op, T a, T b) {
-  using Unsigned = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  const auto x = static_cast<Unsigned>(a), y = static_cast<Unsigned>(b);
-  switch (op) {
-    case ReduceOp::prod:
-      return static_cast<T>(x * y);
-    case ReduceOp::min:
-      return std::min(a, b);
-    case ReduceOp::max:
-      return std::max(a, b);
-    case ReduceOp::band:
-      return static_cast<T>(x & y);
-    case ReduceOp::bor:
-      return static_cast<T>(x | y);
-    case ReduceOp::bxor:
-      return static_cast<T>(x ^ y);
-    case ReduceOp::land:
-      return a && b ? T{1} : T{0};
-    case ReduceOp::lor:
-      return a || b ? T{1} : T{0};
-    case ReduceOp::lxor:
-      return !a != !b ? T{1} : T{0};
-    default:
-      return static_cast<T>(x + y);
-  }
-}
-template <class T>
-std::complex<T> reduce(ReduceOp op, std::complex<T> a, std::complex<T> b) {
-  return op == ReduceOp::prod ? a * b : a + b;
-}
-template <class T>
-ValueIndex<T> reduce(ReduceOp op, ValueIndex<T> a, ValueIndex<T> b) {
-  if (a.value == b.value) return a.index < b.index ? a : b;
-  return (a.value < b.value) == (op == ReduceOp::minloc) ? a : b;
-}
-
-template <class T>
-T finished(ReduceOp op, T sum, int ranks, double /*scale*/) {
-  if (op == ReduceOp::avg) return static_cast<T>(sum / static_cast<T>(ranks));
-  return is_logical(op) && sum != 0 ? T{1} : sum;  // with one rank nothing has been combined
-}
-template <class T>
-std::complex<T> finished(ReduceOp op, std::complex<T> sum, int ranks, double scale) {
-  if (op == ReduceOp::avg) return sum / static_cast<T>(ranks);
-  return op == ReduceOp::premul_sum ? sum * static_cast<T>(scale) : sum;
-}
-template <class T>
-ValueIndex<T> finished(ReduceOp, ValueIndex<T> best, int, double) {
-  return best;
-}
-
-/// Bytes of an element that are no padding.
-template <class T>
-constexpr std::size_t meaning = sizeof(T);
-template <class T>
-constexpr std::size_t meaning<ValueIndex<T>> = sizeof(T) + sizeof(std::int32_t);
-
-/// All inputs of one call, and the check of a result.
-template <class T>
-class Trial {
- public:
-  static constexpr std::size_t count = 2000;
-  using Elements = std::vector<T>;
-
-  Trial(Backend& backend, DataType type, ReduceOp op, int ranks)
-      : backend_(backend),
-        data_{.type = type, .op = op, .ranks = ranks, .seed = 7, .scale = 0.5, .first = 3} {
-    memory_ = backend_.allocate(count * sizeof(T));
-    for (int rank = 0; rank < ranks; ++rank) {
-      data_.rank = rank;
-      fill(backend_, nullptr, data_, memory_, count);
-      inputs_.emplace_back(count);
-      copy(inputs_.back().data(), memory_);
-    }
-  }
-  ~Trial() { backend_.deallocate(memory_); }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-
-  const std::vector<Elements>& inputs() const { return inputs_; }
-  Elements result(ReduceOp op, const std::vector<Elements>& inputs) const {
-    Elements result = inputs.front();
-    for (std::size_t i = 0; i < count; ++i) {
-      for (std::size_t rank = 1; rank < inputs.size(); ++rank)
-        result[i] = reduce(op, result[i], inputs[rank][i]);
-      result[i] = finished(op, result[i], data_.ranks, data_.scale);
-    }
-    return result;
-  }
-  Elements result() const { return result(data_.op, inputs_); }
-
-  /// A mistake in the terms or the operation makes more elements wrong. The more ranks there are,
-  /// the fewer elements depend on a single one.
-  std::size_t few() const { return count / 10 / inputs_.size(); }
-
-  std::size_t wrong(const Elements& result, int terms = 0) {
-    copy(memory_, result.data());
-    data_.terms = terms;
-    return count_wrong(backend_, nullptr, data_, memory_, count);
-  }
-  std::size_t changed(const Elements& input, int rank) {
-    copy(memory_, input.data());
-    data_.rank = rank;
-    return count_changed(backend_, nullptr, data_, memory_, count);
-  }
-
- private:
-  void copy(void* to, const void* from) {
-    backend_.copy(to, from, count * sizeof(T), nullptr);
-    backend_.synchronize(nullptr);
-  }
-
-  Backend& backend_;
-  Case data_;
-  void* memory_ = nullptr;
-  std::vector<Elements> inputs_;
-};
-
-void flip(void* element, std::size_t byte, unsigned char bits) {
-  static_cast<unsigned char*>(element)[byte] ^= bits;
-}
-
 /// Whether the ranks' averages have an error bound.
 bool has_tolerance(DataType type, ReduceOp op, int ranks) {
-  return op == ReduceOp::avg && is_complex(type) && (ranks & (ranks - 1)) != 0;
+  const bool wide = is_complex(type) || type == DataType::f32 || type == DataType::f64;
+  return op == ReduceOp::avg && wide && (ranks & (ranks - 1)) != 0;
 }
 
 class Exact : public testing::TestWithParam<DataType> {
@@ -193,6 +70,18 @@ class Exact : public testing::TestWithParam<DataType> {
         return body(std::int64_t{});
       case DataType::u64:
         return body(std::uint64_t{});
+      case DataType::f16:
+        return body(f16{});
+      case DataType::bf16:
+        return body(bf16{});
+      case DataType::f8e4m3:
+        return body(f8e4m3{});
+      case DataType::f8e5m2:
+        return body(f8e5m2{});
+      case DataType::f32:
+        return body(float{});
+      case DataType::f64:
+        return body(double{});
       case DataType::complex_f32:
         return body(std::complex<float>{});
       case DataType::complex_f64:
@@ -208,14 +97,12 @@ class Exact : public testing::TestWithParam<DataType> {
     }
   }
 };
-/// Floats are those of the parts of complex numbers.
-std::vector<DataType> all_but_floats() {
+std::vector<DataType> all_types() {
   std::vector<DataType> types;
-  for (int type = 0; type < data_type_count; ++type)
-    if (!is_float(static_cast<DataType>(type))) types.push_back(static_cast<DataType>(type));
+  for (int type = 0; type < data_type_count; ++type) types.push_back(static_cast<DataType>(type));
   return types;
 }
-INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(all_but_floats()),
+INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(all_types()),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 TEST_P(Exact, TakesTheRightResult) {
@@ -232,7 +119,8 @@ TEST_P(Exact, SeesEveryByteOfAResult) {
     // Within the error bound the lowest bits of a part may differ.
     const unsigned char bits = has_tolerance(GetParam(), op, ranks) ? 0x80 : 0x01;
     for (std::size_t byte = 0; byte < meaning<T>; ++byte) {
-      if (bits == 0x80 && byte % (sizeof(T) / 2) + 1 != sizeof(T) / 2) continue;  // the signs
+      const std::size_t part = is_complex(GetParam()) ? sizeof(T) / 2 : sizeof(T);
+      if (bits == 0x80 && byte % part + 1 != part) continue;  // the signs
       auto result = trial.result();
       flip(&result[byte], byte, bits);
       flip(&result[trial.count - 1], byte, bits);
@@ -258,6 +146,13 @@ TEST_P(Exact, SeesALostTerm) {
       inputs.erase(inputs.begin() + lost);
       EXPECT_GT(trial.wrong(trial.result(op, inputs)), trial.few()) << "without rank " << lost;
     }
+  });
+}
+
+TEST_P(Exact, SeesAResultOfZeros) {
+  for_each_trial([](auto& trial, ReduceOp, int) {
+    EXPECT_GT(trial.wrong(typename std::decay_t<decltype(trial)>::Elements(trial.count)),
+              trial.few());
   });
 }
 
