@@ -15,7 +15,7 @@
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
 #include "communicator/calibration/calibration.hpp"
-#include "communicator/calibration/measure.hpp"
+#include "communicator/calibration/calm.hpp"
 #include "communicator/check.hpp"
 #include "communicator/communicator_state.hpp"
 #include "communicator/event.hpp"
@@ -163,7 +163,7 @@ void Communicator::calibrate(bool may_measure) {
     try {
       Communicator other = *divide(measuring, 0, own.bootstrap->rank());
       other.state_->say_no_choices();
-      return measure_algorithms(other, topology, MeasuringPlan::of_calibration(topology.backend));
+      return measure_on_calm_machine(other, topology, machine, asked);
     } catch (const Error& error) {  // on all ranks
       if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::timeout) throw;
       log::info("calibration: not measured: {}", error.what());

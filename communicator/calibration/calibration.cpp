@@ -25,6 +25,8 @@ namespace plait {
 namespace {
 
 constexpr const char* variable = "PLAIT_CALIBRATE";
+/// A communicator that takes longer than usual to make says why.
+constexpr double long_ms = 1500;
 /// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits: the same in every build.
 std::uint64_t hash(std::string_view text) {
   std::uint64_t value = 0xcbf29ce484222325;
@@ -121,6 +123,15 @@ void CalibrationStore::keep(const std::string& key, const Topology& topology,
   else log::info("calibration: kept for this process alone: {}", why_not);
 }
 
+void CalibrationStore::give_up(const std::string& machine) {
+  const std::lock_guard lock(mutex_);
+  given_up_.insert(machine);
+}
+bool CalibrationStore::gave_up(const std::string& machine) {
+  const std::lock_guard lock(mutex_);
+  return given_up_.contains(machine);
+}
+
 Calibration calibration_wish() {
   const auto value = environment(variable);
   if (!value || *value == "1") return Calibration::on;
@@ -173,7 +184,7 @@ KeptTimes kept_times(Bootstrap& bootstrap, const Topology& topology,
     if (!again) text = store.find(key, topology);
     decision.tuned_bytes = by_user.size();
     decision.kept_bytes = text.size();
-    if (!by_user.empty() && !again) decision.measures = false;
+    if (!again && (!by_user.empty() || store.gave_up(request.machine))) decision.measures = false;
     if (decision.measures && text.empty() && !again) {
       const std::string why_not = why_no_cache();
       decision.measures = why_not.empty();
@@ -194,7 +205,10 @@ KeptTimes kept_times(Bootstrap& bootstrap, const Topology& topology,
   times.calibration = broadcast(bootstrap, text, bootstrap.broadcast(text.size(), 0));
   if (bootstrap.rank() == 0) {
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    log::info("calibration: {} times measured in {:.0f} ms", measured.size(), took.count());
+    const bool is_long = took.count() > long_ms;
+    log::at(is_long ? log::Level::warn : log::Level::info,
+            "calibration: {} times measured in {:.0f} ms{}", measured.size(), took.count(),
+            is_long ? ", once for this machine; PLAIT_CALIBRATE=0 leaves it out" : "");
     store.keep(key, topology, text);
   }
   return times;

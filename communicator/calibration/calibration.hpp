@@ -44,6 +44,9 @@ class CalibrationStore {
   std::string find(const std::string& key, const Topology& topology);
   /// Where no file can be written, the process alone keeps them.
   void keep(const std::string& key, const Topology& topology, const std::string& text);
+  /// This process measures this machine only if it is asked to.
+  void give_up(const std::string& machine);
+  bool gave_up(const std::string& machine);
   /// The times of `plait-tune`, under the same conditions. It reads the file each time.
   std::string find_tuned(const std::string& key, const Topology& topology);
 
@@ -52,7 +55,8 @@ class CalibrationStore {
 
   std::mutex mutex_;
   std::map<std::string, std::string> texts_;
-  std::set<std::string> useless_;  // files of which there was a warning
+  std::set<std::string> useless_;   // files of which there was a warning
+  std::set<std::string> given_up_;  // machines
 };
 
 /// What a rank asks for. Only rank 0's counts, so ranks may differ.

@@ -1,4 +1,4 @@
-// Where tests of calibrations keep their times.
+// Where tests of calibrations keep their times, and communicators that may measure.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "communicator/calibration/calm.hpp"
+#include "communicator/calibration/plan.hpp"
+#include "plait/plait.hpp"
 #include "support/environment.hpp"
+#include "support/ranks.hpp"
 
 namespace plait::test {
 
@@ -41,6 +45,23 @@ class CalibrationTest : public testing::Test {
  private:
   std::filesystem::path folder_;
   ScopedEnvironment cache_;
+};
+
+/// Communicators of the host target that may measure. On a busy machine, in which a call waits for
+/// time slices, the first kind of calls takes seconds.
+class Calibrating : public CalibrationTest {
+ protected:
+  Calibrating() {
+    measuring_limit_us = 10e6;
+    looks_at_machine = false;
+  }
+  static CommunicatorOptions options() { return test_options({.backend = BackendKind::host}); }
+  static std::string explained(const Communicator& comm) {
+    return comm.explain({.collective = Collective::all_reduce, .count = 1000});
+  }
+
+ private:
+  ScopedEnvironment wish_{"PLAIT_CALIBRATE", "1"}, few_bytes_{"PLAIT_SCRATCH_BYTES", "16M"};
 };
 
 }  // namespace plait::test

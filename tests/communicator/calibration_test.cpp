@@ -41,20 +41,6 @@ using testing::IsEmpty;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// Communicators of the host target that may measure. On a busy machine, in which a call waits for
-/// time slices, the first kind of calls takes seconds.
-class Calibrating : public CalibrationTest {
- protected:
-  Calibrating() { measuring_limit_us = 10e6; }
-  static CommunicatorOptions options() { return test_options({.backend = BackendKind::host}); }
-  static std::string explained(const Communicator& comm) {
-    return comm.explain({.collective = Collective::all_reduce, .count = 1000});
-  }
-
- private:
-  ScopedEnvironment wish_{"PLAIT_CALIBRATE", "1"}, few_bytes_{"PLAIT_SCRATCH_BYTES", "16M"};
-};
-
 /// Every collective that has a choice, in each kind of memory and place, at every size, by the same
 /// times on both ranks.
 TEST_F(Calibrating, MeasuresEachCollectiveWithAChoice) {
@@ -373,36 +359,6 @@ TEST_F(Calibrating, PartsDontMeasure) {
       },
       options());
   EXPECT_EQ(files().size(), 1u);
-}
-
-TEST_F(Calibrating, IsLeftOutIfTheUserSaysSoOrCallsAreCompared) {
-  for (const auto& setting : {std::pair{"PLAIT_CALIBRATE", "0"}, {"PLAIT_CHECK", "1"}}) {
-    const ScopedEnvironment variable(setting.first, setting.second);
-    run_ranks(
-        4,
-        [&](Communicator& comm, int) {
-          EXPECT_THAT(explained(comm), Not(HasSubstr("calibration"))) << setting.first;
-        },
-        options());
-  }
-  EXPECT_THAT(files(), IsEmpty());
-}
-
-/// Their calls, which nothing orders, could wait for those of the calibration.
-TEST_F(Calibrating, IsLeftOutBesideOtherCommunicators) {
-  auto bootstraps = make_thread_bootstraps(2);
-  const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
-  std::once_flag once;
-  run_ranks(
-      2,
-      [&](Communicator&, int rank) {
-        std::call_once(once, [] { setenv("PLAIT_CALIBRATE", "again", 1); });
-        const Communicator second =
-            Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options());
-        EXPECT_THAT(explained(second), Not(HasSubstr("calibration")));
-      },
-      options());
-  EXPECT_THAT(files(), IsEmpty());
 }
 
 TEST_F(Calibrating, DeviceGroupsDoItToo) {
