@@ -129,7 +129,10 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
   check_type(what, call.type, rank);
   if (end.peer == proc_null) return;
   if (end.peer < 0 || end.peer >= ranks)
-    refuse(what, rank, fmt::format("peer {} is none of the ranks 0 to {}", end.peer, ranks - 1));
+    refuse(what, rank,
+           fmt::format(
+               "peer {} is none of the ranks 0 to {}{}", end.peer, ranks - 1,
+               end.peer == -1 ? " (if MPI named it: peer_from_mpi translates MPI_PROC_NULL)" : ""));
   if (call.count == 0) return;
   check_count(what, call, rank);
   check_pointer(what, call, end.buffer, end.sends ? "send" : "recv", rank);

@@ -18,6 +18,10 @@ namespace plait {
 /// and throws what these two throw.
 Communicator make_communicator(MPI_Comm comm, const CommunicatorOptions& options = {});
 
+/// The peer of a message that MPI names by `rank`, such as a result of MPI_Cart_shift: `proc_null`
+/// for MPI_PROC_NULL, whose value differs between implementations (-2 in Open MPI, -1 in MPICH).
+constexpr int peer_from_mpi(int rank) { return rank == MPI_PROC_NULL ? proc_null : rank; }
+
 /// A bootstrap over any intra-communicator. Collective over `comm`, on which it makes non-blocking
 /// collective calls. It does not use `comm` afterwards, so `comm` may be freed.
 ///

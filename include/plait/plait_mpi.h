@@ -19,6 +19,11 @@ plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_c
 /** The same for a communicator as Fortran has it: an integer, or `comm%MPI_VAL` of mpi_f08. */
 plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm);
 
+/** The peer of a message that MPI names by `rank`, such as a result of MPI_Cart_shift:
+ * PLAIT_PROC_NULL for MPI_PROC_NULL, whose value differs between implementations (-2 in Open MPI,
+ * -1 in MPICH). Any other rank is returned as it is. */
+int plait_peer_from_mpi(int rank);
+
 #ifdef __cplusplus
 }
 #endif

@@ -16,8 +16,12 @@ module plait_mpi
       type(c_ptr), intent(inout) :: comm
       integer(c_int) :: status
     end function
+    pure function c_peer_from_mpi(rank) bind(c, name="plait_peer_from_mpi") result(peer)
+      import; integer(c_int), value :: rank
+      integer(c_int) :: peer
+    end function
   end interface
-  private :: c_comm_create_fortran, c_int, c_ptr, finish
+  private :: c_comm_create_fortran, c_peer_from_mpi, c_int, c_ptr, finish
 
 contains
 
@@ -30,4 +34,12 @@ contains
     integer, intent(out), optional :: status
     call finish(c_comm_create_fortran(int(mpi, c_int), config, comm%handle), status)
   end subroutine
+
+  !> The peer of a message that MPI names by `rank`, such as a result of MPI_Cart_shift:
+  !> PLAIT_PROC_NULL for MPI_PROC_NULL, whose value differs between implementations.
+  elemental function plait_peer_from_mpi(rank) result(peer)
+    integer, intent(in) :: rank
+    integer :: peer
+    peer = c_peer_from_mpi(int(rank, c_int))
+  end function
 end module plait_mpi

@@ -35,3 +35,5 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     return make_communicator(MPI_Comm_f2c(mpi), options);
   });
 }
+
+int plait_peer_from_mpi(int rank) { return peer_from_mpi(rank); }

@@ -20,7 +20,9 @@ void messages(void) {
   plait_call call = PLAIT_CALL_INIT;
   plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t i, end;
-  int b;
+  int b, left, right;
+  const int open_ends = 0;
+  MPI_Comm line;
 
   for (i = 0; i < count; ++i) send[i] = value(rank, 0, i), recv[i] = -1;
   OK(plait_send_recv(comm, send, count, next, recv, count, before, PLAIT_F64, stream, NULL));
@@ -28,9 +30,15 @@ void messages(void) {
   for (i = 0; i < count && recv[i] == value(before, 0, i); ++i) continue;
   CHECK(i == count);
   for (i = 0; i < count; ++i) recv[i] = -1; /* along a line: its ends have one neighbour */
-  OK(plait_send_recv(comm, rank == ranks - 1 ? NULL : send, count,
-                     rank == ranks - 1 ? PLAIT_PROC_NULL : next, rank == 0 ? NULL : recv, count,
-                     rank == 0 ? PLAIT_PROC_NULL : before, PLAIT_F64, stream, NULL));
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &open_ends, 0, &line);
+  MPI_Cart_shift(line, 0, 1, &left, &right);
+  MPI_Comm_free(&line);
+  left = plait_peer_from_mpi(left), right = plait_peer_from_mpi(right);
+  CHECK(left == (rank == 0 ? PLAIT_PROC_NULL : before));
+  CHECK(right == (rank == ranks - 1 ? PLAIT_PROC_NULL : next));
+  CHECK(plait_peer_from_mpi(MPI_PROC_NULL) == PLAIT_PROC_NULL);
+  OK(plait_send_recv(comm, rank == ranks - 1 ? NULL : send, count, right, rank == 0 ? NULL : recv,
+                     count, left, PLAIT_F64, stream, NULL));
   OK(plait_send(comm, NULL, 3, PLAIT_F64, PLAIT_PROC_NULL, stream, NULL));
   OK(plait_recv(comm, NULL, 3, PLAIT_F64, PLAIT_PROC_NULL, stream, NULL));
   OK(plait_synchronize(comm, stream));

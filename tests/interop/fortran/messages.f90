@@ -2,7 +2,8 @@
 module message_calls
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, real64
-  use plait
+  use mpi_f08
+  use plait_mpi
   use checks
   implicit none
   private
@@ -16,7 +17,8 @@ contains
       received(n, 0:ranks - 1)
     integer(int32), target, asynchronous :: c(2), d(2)
     integer(c_size_t), dimension(0:ranks - 1) :: sent, got, at
-    integer :: i, r, next, before, status, index(n)
+    integer :: i, r, next, before, sides(2), status, index(n)
+    type(MPI_Comm) :: line
     index = [(i, i = 1, n)]
     next = mod(rank + 1, ranks)
     before = mod(rank + ranks - 1, ranks)
@@ -35,8 +37,13 @@ contains
     call check(all(reshape(back, [6]) == value(before, index(1:6))), 'send and recv')
     call check(all(d == next), 'send of addresses')
     b = -1  ! along a line: its ends have one neighbour
-    call plait_send_recv(comm, a, merge(PLAIT_PROC_NULL, next, rank == ranks - 1), b, &
-      merge(PLAIT_PROC_NULL, before, rank == 0), stream)
+    call MPI_Cart_create(MPI_COMM_WORLD, 1, [ranks], [.false.], .false., line)
+    call MPI_Cart_shift(line, 0, 1, sides(1), sides(2))
+    call MPI_Comm_free(line)
+    sides = plait_peer_from_mpi(sides)
+    call check(all(sides == [merge(PLAIT_PROC_NULL, before, rank == 0), &
+                             merge(PLAIT_PROC_NULL, next, rank == ranks - 1)]), 'MPI_Cart_shift')
+    call plait_send_recv(comm, a, sides(2), b, sides(1), stream)
     call plait_send(comm, c_null_ptr, 3_c_size_t, PLAIT_F64, PLAIT_PROC_NULL, stream)
     call plait_synchronize(comm, stream)
     call check(all(b == merge(-1, value(before, index), rank == 0)), 'PLAIT_PROC_NULL')
