@@ -57,13 +57,14 @@ class OwnReducer {
   PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
     Accumulator<Pack<T, Bytes>::lanes> acc;
     PLAIT_UNROLL
-    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = pack.lane[i];
+    for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = term(pack.lane[i]);
     return acc;
   }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
   PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     PLAIT_UNROLL
-    for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = operation_(acc.lane[i], pack.lane[i]);
+    for (std::size_t i = 0; i < Lanes; ++i)
+      acc.lane[i] = operation_(acc.lane[i], term(pack.lane[i]));
   }
   template <std::size_t Bytes, std::size_t Lanes, int Count>
   PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
@@ -97,6 +98,14 @@ class OwnReducer {
   }
 
  private:
+  /// What the operation makes of a rank's element before it combines it, if it has such a function.
+  PLAIT_DEVICE T term(const T& x) const {
+    if constexpr (requires { operation_.term(x); }) {
+      return operation_.term(x);
+    } else {
+      return x;
+    }
+  }
   PLAIT_DEVICE static Operation operation([[maybe_unused]] const Reduction& reduction) {
     if constexpr (std::is_constructible_v<Operation, const Reduction&>) {
       return Operation(reduction);

@@ -35,7 +35,18 @@ class PairOperation {
                                                   : winner<std::make_signed_t<Word>>(a, b);
   }
 
+  /// The only NaN for any other, also where one rank has the only term, and before the bits decide
+  /// between two.
+  PLAIT_DEVICE P term(P x) const {
+    if (elements_ == Elements::complex)
+      return {with_one_nan_in(x.first), with_one_nan_in(x.second)};
+    return {elements_ == Elements::float_and_index ? with_one_nan_in(x.first) : x.first, x.second};
+  }
+
  private:
+  PLAIT_DEVICE static Word with_one_nan_in(Word word) {
+    return bits_as<Word>(with_one_nan(bits_as<Float>(word)));
+  }
   PLAIT_DEVICE static P product(P a, P b) {
     const auto ar = bits_as<Float>(a.first), ai = bits_as<Float>(a.second),
                br = bits_as<Float>(b.first), bi = bits_as<Float>(b.second);
@@ -48,7 +59,7 @@ class PairOperation {
   PLAIT_DEVICE P winner(P a, P b) const {
     const auto x = bits_as<Value>(a.first), y = bits_as<Value>(b.first);
     const bool equal = !wins(x, y) && !wins(y, x), same_index = index(a) == index(b);
-    // Of zeros of either sign, NaNs, or different padding the bits decide, so that no order of the
+    // Of zeros of either sign, or different padding, the bits decide, so that no order of the
     // terms gives another result.
     const bool less_bits = b.first < a.first || (b.first == a.first && b.second < a.second);
     const bool second = wins(y, x) || (equal && (same_index ? less_bits : index(b) < index(a)));

@@ -301,14 +301,14 @@ const Algorithm* Selector::by_estimate(const Call& call, bool reproducible, bool
   return best;
 }
 
-bool Selector::restricts(const Call& call) const noexcept {
-  return reproducible_ && depends_on_order(call);
-}
-
 bool Selector::is_done_in_place(const Call& call, const CallOptions& options) const noexcept {
-  return topology_.ranks == 1 && has_in_place(call.collective) && !restricts(call) &&
-         options.algorithm.empty() && options.blocks == 0 && options.threads == 0 &&
-         (call.op != ReduceOp::premul_sum || call.scale == 1) && !is_logical(call.op);
+  if (topology_.ranks != 1 || !has_in_place(call.collective) || !options.algorithm.empty() ||
+      options.blocks != 0 || options.threads != 0)
+    return false;
+  if (!facts_of(call.collective).reduces || call.collective == Collective::exscan) return true;
+  const bool has_nans = is_float(call.type) || is_complex(call.type) ||
+                        call.type == DataType::f32_i32 || call.type == DataType::f64_i32;
+  return !has_nans && !is_logical(call.op);
 }
 
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {

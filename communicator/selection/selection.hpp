@@ -154,8 +154,6 @@ class Selector {
   /// if such calls were not measured, or only shorter or longer ones.
   std::optional<double> measured_us(const Algorithm& algorithm, const Call& call) const;
   bool is_reproducible() const noexcept { return reproducible_; }
-  /// Whether the selector is reproducible and that restricts this call.
-  bool restricts(const Call& call) const noexcept;
   Choice choose(const Call& call, const CallOptions& options) const;
   /// Microseconds that the call takes by the algorithm's formula and its `factors`. Infinite: the
   /// algorithm runs only when named.
@@ -181,7 +179,7 @@ class Selector {
   std::string explain_shortly(const Call& call, const CallOptions& options,
                               const Choice& choice) const;
   /// True on one rank for a call that changes nothing if it is in place, and for which the user has
-  /// asked for no launch. (Out of place, a launch changes the bits of a NaN.)
+  /// asked for no launch. A reduction changes a float: every NaN becomes the only one.
   bool is_done_in_place(const Call& call, const CallOptions& options) const noexcept;
   const Topology& topology() const noexcept { return topology_; }
 

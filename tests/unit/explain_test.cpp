@@ -160,7 +160,7 @@ TEST(Explain, NamesTheLineOfTheBuiltInTable) {
 TEST(Explain, ServesEveryCall) {
   for (int c = 0; c < collective_count; ++c)
     for (const int ranks : {1, 2, 5}) {
-      Call call{.collective = static_cast<Collective>(c), .count = 1000};
+      Call call{.collective = static_cast<Collective>(c), .type = DataType::i32, .count = 1000};
       call.parts = parts_of(call.collective, ranks);
       const std::string text = explain(call, {}, machine(ranks));
       EXPECT_THAT(text, testing::StartsWith(std::string(name_of(call.collective)) + " of "));
