@@ -70,10 +70,17 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
         settings.work_fifo_bytes, [this] { throw_if_broken(); });
     if (other_nodes_) other_nodes_->start(*watchdog_);
     if (bootstrap->size() > 1)
-      monitored_.emplace([this] {
-        watchdog_->look();
-        if (other_nodes_) other_nodes_->tell();
-      });
+      monitored_.emplace(
+          [this] {
+            watchdog_->look();
+            if (other_nodes_) other_nodes_->tell();
+          },
+          LastWords{.announce = [this] { announce_end(); },
+                    .await =
+                        [this](auto until) {
+                          if (other_nodes_ && !watchdog_->is_broken())
+                            other_nodes_->tell_last(until - std::chrono::steady_clock::now());
+                        }});
   });
   for_each_group([this](Bootstrap& group) {
     BootstrapHooks::set_interrupt(group, [this] { look_and_throw(); });
@@ -114,7 +121,7 @@ void CommunicatorState::look_and_throw() const {
 void CommunicatorState::throw_broken() const {
   auto broken = tell_error();
   if (!broken) return;
-  if (other_nodes_) other_nodes_->tell_last();
+  if (other_nodes_) other_nodes_->tell_last(std::chrono::milliseconds(100));
   abandon(*broken);
   throw *std::move(broken);
 }
@@ -138,6 +145,14 @@ void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
       fmt::format("rank {} of {}, {} device {}", bootstrap->rank(), bootstrap->size(),
                   name_of(device.backend), device.ordinal),
       algorithms_.names(), device.backend == BackendKind::host);
+}
+
+/// The process leaves, and the communicator is still there. If its work has ended, the other ranks
+/// need this one for none of their calls so far.
+void CommunicatorState::announce_end() noexcept {
+  if (!watchdog_->is_broken() && launcher_->order().is_idle())
+    board_->announce(Board::State::ending);
+  if (other_nodes_) other_nodes_->tell();
 }
 
 /// Waits for all enqueued work. The monitor still looks, so a kernel that waits for a peer ends if

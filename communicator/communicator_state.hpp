@@ -214,6 +214,7 @@ class CommunicatorState final : public GroupMember {
   NativeStream check_waited(std::string_view what, StreamRef stream);
   bool has_ended(NativeStream stream);
   void make_room(const GroupPlan& plan);
+  void announce_end() noexcept;
   void finish() noexcept;
   void warn_of_left_over() const;
   void start_log(std::shared_ptr<TraceFile> trace);

@@ -58,4 +58,10 @@ bool StreamOrder::is_done(NativeStream stream) {
   return done;
 }
 
+bool StreamOrder::is_idle() const noexcept try {
+  return last_ == nullptr || last_->event->test();
+} catch (const std::exception&) {  // a lost device runs nothing, and has done no call's work
+  return false;
+}
+
 }  // namespace plait

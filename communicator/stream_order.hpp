@@ -35,6 +35,8 @@ class StreamOrder {
   void synchronize(NativeStream stream);
   /// Whether `synchronize` would return at once. Never waits.
   bool is_done(NativeStream stream);
+  /// Whether the last call has ended, of those that are not in graphs. Never waits.
+  bool is_idle() const noexcept;
 
  private:
   struct Last {

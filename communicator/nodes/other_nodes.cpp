@@ -44,9 +44,9 @@ void OtherNodes::tell() {
     if (!nodes_.is_here(peer)) channels_->tell(peer, news, reach);
 }
 
-void OtherNodes::tell_last() {
+void OtherNodes::tell_last(std::chrono::nanoseconds patience) {
   tell();
-  channels_->flush(std::chrono::milliseconds(100));
+  channels_->flush(std::chrono::duration_cast<std::chrono::milliseconds>(patience));
 }
 
 std::string OtherNodes::describe(const Topology& topology) const {

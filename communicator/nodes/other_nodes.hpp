@@ -1,6 +1,7 @@
 // What a communicator has to do with other nodes: the channels to their ranks, and the news that
 // ranks of one node read on the board.
 #pragma once
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,8 +31,8 @@ class OtherNodes {
   /// messages to their receivers. From any thread.
   void tell();
   /// The program may end its process at once, and other nodes must not take that for the cause of
-  /// what they are told. Waits a moment until it is on its way.
-  void tell_last();
+  /// what they are told. Waits until it has arrived, at most `patience`.
+  void tell_last(std::chrono::nanoseconds patience);
   /// ", on node n1 of 2 nodes, rail 0 of 2 rails, by sockets over eth0 (10.0.0.2), 1.25 GB/s per
   /// node".
   std::string describe(const Topology& topology) const;
