@@ -127,10 +127,14 @@ void CommunicatorState::throw_broken() const {
 }
 
 void CommunicatorState::abandon(const Error& error) const {
-  bool lost = error.code() == ErrorCode::timeout;
-  // A rank that has only left the communicator still takes part in what the job does at its end.
-  for (int rank = 0; rank < bootstrap->size() && error.code() == ErrorCode::rank_lost; ++rank)
-    lost = lost || !board_->is_alive(rank);
+  bool lost = error.code() == ErrorCode::timeout, has_left = false;
+  // A rank that has only left the communicator still takes part in what the job does at its end. If
+  // none has, one has ended, also if this rank only heard of it.
+  for (int rank = 0; rank < bootstrap->size(); ++rank) {
+    lost = lost || (error.code() == ErrorCode::rank_lost && !board_->is_alive(rank));
+    has_left = has_left || !board_->departure(rank).empty();
+  }
+  lost = lost || (error.code() == ErrorCode::rank_lost && !has_left);
   BootstrapHooks::abandon(*bootstrap, error.what(), lost);
 }
 
