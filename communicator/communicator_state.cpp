@@ -187,6 +187,7 @@ CommunicatorState::~CommunicatorState() {
   BootstrapHooks::set_farewell(*bootstrap, {});
   const auto broken = watchdog_->await_error();
   if (!broken) return;
+  if (other_nodes_) other_nodes_->channels().hurry();
   if (!watchdog_->was_told()) log::error("{}", broken->what());
   abandon(*broken);
 }

@@ -118,7 +118,7 @@ void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const N
   setting_.owners = setting_.ranks_here + here.size();
 }
 
-NodeChannels::~NodeChannels() { proxy_->stop(std::chrono::seconds(5)); }
+NodeChannels::~NodeChannels() { proxy_->stop(patience_); }
 
 void NodeChannels::put_into(Watch& watch) const noexcept {
   if (!is_host()) return;

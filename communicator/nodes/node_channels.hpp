@@ -1,5 +1,6 @@
 // The way to ranks of other nodes: a proxy, and the memory that it serves.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,8 @@ class NodeChannels {
   }
   /// Waits until all that was told is on its way, at most `patience`.
   void flush(std::chrono::milliseconds patience) noexcept;
+  /// The communicator is broken, so its end waits no longer than its last words need.
+  void hurry() noexcept { patience_ = std::chrono::milliseconds(500); }
   /// The network as estimates take it to be, equal on all ranks.
   const NetworkFacts& network() const noexcept { return network_; }
   /// Throws Error(bootstrap) if the transport has ended, as that over MPI does in MPI_Finalize.
@@ -78,6 +81,7 @@ class NodeChannels {
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers
   std::unique_ptr<transport::Proxy> proxy_;
+  std::chrono::milliseconds patience_{5000};
 };
 
 }  // namespace plait

@@ -111,7 +111,9 @@ break_down() {
       (sleep $((deadline + 2)); kill -CONT "${processes[victim]}") &
       ;;
   esac
-  await_end $((deadline + 12))
+  # After the error the communicator's end waits for no rank that is out of reach.
+  case $fault in down | dark) late=5 ;; *) late=12 ;; esac
+  await_end $((deadline + late))
   tail -n +1 "$folder"/[0-9]*
   for ((rank = 0; rank < world; rank++)); do
     names=$(any_name here)
