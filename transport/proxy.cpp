@@ -173,6 +173,11 @@ bool Proxy::is_safe() const {
                      [](const auto& peer) { return peer->is_safe(); });
 }
 
+bool Proxy::is_in_question() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->is_in_question(); });
+}
+
 /// A flow that has just arrived is of a rank that knows this one, and so needs its farewell.
 bool Proxy::has_left() const {
   return arrivals_->is_empty() && std::all_of(peers_.begin(), peers_.end(),
@@ -268,9 +273,7 @@ bool Proxy::advance(const Work& work) {
 }
 
 void Proxy::accept_flows() {
-  const bool is_urgent = std::any_of(peers_.begin(), peers_.end(),
-                                     [](const auto& peer) { return peer->is_in_question(); });
-  if (!is_urgent && Clock::now() < next_accept_) return;
+  if (Clock::now() < next_accept_ && !is_in_question()) return;
   arrivals_->take_all(*listener_, rank_, [this](int peer) { return find(peer); });
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_->is_empty() ? 200 : 0);
 }
@@ -278,9 +281,11 @@ void Proxy::accept_flows() {
 /// Polls for a moment after the last news, because more may follow at once. Then it sleeps, longer
 /// and longer: the transport ends the sleep when something arrives, `wake` when a kernel is
 /// enqueued, and what a kernel publishes later, after a long wait in its stream, is seen after a
-/// twentieth of that wait at most.
+/// twentieth of that wait at most. So communicators that are idle cost next to nothing, however many
+/// there are.
 void Proxy::sleep(Clock::time_point quiet_since) {
-  constexpr std::chrono::microseconds polling{50}, longest{5000}, longest_captured{200};
+  constexpr std::chrono::microseconds polling{50}, longest{2'000'000}, longest_captured{200},
+      longest_in_question{10'000};
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
@@ -291,8 +296,11 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   sleeping_ = true;
   if (!woken_ && !has_told_)
     transport_->wait(std::clamp<std::chrono::microseconds>(quiet / 20, polling,
-                                                           captured_ ? longest_captured : longest));
+                                                           captured_          ? longest_captured
+                                                           : is_in_question() ? longest_in_question
+                                                                              : longest));
   sleeping_ = false;
+  next_accept_ = {};  // the news may be of the listener, and come once
   ++counters_.sleeps;
 }
 

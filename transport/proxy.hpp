@@ -146,6 +146,7 @@ class Proxy {
   Peer* find(int rank) const noexcept;
   bool has_unsent() const;
   bool is_safe() const;
+  bool is_in_question() const;
   bool has_left() const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
