@@ -199,8 +199,8 @@ TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
   });
 }
 
-/// Every collective that has calls in place, of one rank. A reduction of floats is launched, because
-/// its NaNs become the only one.
+/// Every collective that has calls in place, of one rank. Reductions of floats are launched: every
+/// NaN becomes the only one.
 TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
   run_ranks(1, [](Communicator& comm, int) {
     DeviceArray data(backend_of(comm), 4 * sizeof(float));
