@@ -85,9 +85,9 @@ class Peer {
   void take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow);
   /// Receives what has come. True if anything has.
   bool receive(const Listening& listening);
-  /// Call it where `receive` has found nothing, after `Arrivals::take_all` in the same round. Throws
-  /// why the peer is lost, once nothing that it has sent can explain the end of a connection.
-  /// `is_awaited`: a kernel waits for this peer.
+  /// Call it where `receive` has found nothing, after `Arrivals::take_all` in the same round.
+  /// Throws why the peer is lost, once nothing that it has sent can explain the end of a
+  /// connection. `is_awaited`: a kernel waits for this peer.
   void judge(bool is_awaited);
   /// The end of a connection is not explained yet, so `judge` is to be called soon.
   bool is_in_question() const noexcept { return end_ && !is_gone() && !is_absent_; }

@@ -2,18 +2,18 @@
 // the connections between the two, and however late any of them is.
 //
 // Connections for frames. A rank calls if it has something to send and no connection to send it
-// over. It is bound to its own connection once that is complete; before, it gives the call up if the
-// peer's arrives, and answers over that. So there are two connections only if both ranks were bound
-// before either had seen the other's. Then the larger rank moves: its last entry on its own is
-// `moved`, and the next ones follow a hello of `later_frames` on the other. The smaller rank has
+// over. It is bound to its own connection once that is complete; before, it gives the call up if
+// the peer's arrives, and answers over that. So there are two connections only if both ranks were
+// bound before either had seen the other's. Then the larger rank moves: its last entry on its own
+// is `moved`, and the next ones follow a hello of `later_frames` on the other. The smaller rank has
 // sent nothing over the connection of the larger one, and never does.
 //
 // Who closes.
 //  1. The larger rank closes the connection that it has moved from, once `moved` has arrived
-//     (`SendFlow::is_safe`: the other machine has acknowledged it). The smaller one does once it has
-//     read `moved`.
-//  2. A rank that leaves sends `left` after all else, and closes nothing before all that it has sent
-//     to that peer, on whatever connection, has arrived. Until then it takes calls, and says
+//     (`SendFlow::is_safe`: the other machine has acknowledged it). The smaller one does once it
+//     has read `moved`.
+//  2. A rank that leaves sends `left` after all else, and closes nothing before all that it has
+//     sent to that peer, on whatever connection, has arrived. Until then it takes calls, and says
 //     farewell to a rank whose hello comes late.
 //  3. A rank that has read `left`, and all data that were announced before, closes everything: the
 //     peer needs nothing more from it.
@@ -21,21 +21,21 @@
 //     by the end of `main` waits before for what 2 waits for (`Proxy::flush`).
 //
 // Why no farewell is lost. Say rank X sees the end of a connection, because it reads the end, can't
-// send, or is refused. The peer Y has closed it, or its process has ended. If it was by 1, X has read
-// `moved` first and no longer looks at the connection. By 3, X itself leaves, and needs nothing more
-// from Y. By 2 or 4, all of Y's bytes have arrived at X's machine before. They lie in connections
-// that X holds: in one that X made; or in one that Y made, and Y sends over that only once X's door
-// has answered it (`FlowCall`). So they are found by X's next look at its door, at the hellos of
-// what came there, and at all its flows from Y, until those have nothing more (`judge`). If that
-// finds no `left`, Y has not left in peace. Y may also have closed before its bytes arrived, if its
-// patience was over or its process was killed. So while another flow of Y's is open, X waits for a
-// moment. A flow that was there and ended without `left` is a loss then.
+// send, or is refused. The peer Y has closed it, or its process has ended. If it was by 1, X has
+// read `moved` first and no longer looks at the connection. By 3, X itself leaves, and needs
+// nothing more from Y. By 2 or 4, all of Y's bytes have arrived at X's machine before. They lie in
+// connections that X holds: in one that X made; or in one that Y made, and Y sends over that only
+// once X's door has answered it (`FlowCall`). So they are found by X's next look at its door, at
+// the hellos of what came there, and at all its flows from Y, until those have nothing more
+// (`judge`). If that finds no `left`, Y has not left in peace. Y may also have closed before its
+// bytes arrived, if its patience was over or its process was killed. So while another flow of Y's
+// is open, X waits for a moment. A flow that was there and ended without `left` is a loss then.
 //
 // A rank that leaves says no farewell to ranks that it has no connection with, so a rank that calls
 // it later is refused. If X has nothing from Y and no chunk for it, but only credits or words, that
 // says nothing of Y: a call that X and Y are in has a chunk one way or the other. Y is *absent*. X
-// has lost it as soon as X publishes a chunk for it, or a kernel of X waits for it. A connection that
-// Y makes after all is as good as that of X.
+// has lost it as soon as X publishes a chunk for it, or a kernel of X waits for it. A connection
+// that Y makes after all is as good as that of X.
 #include <algorithm>
 #include <chrono>
 #include <utility>

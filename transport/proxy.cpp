@@ -281,8 +281,8 @@ void Proxy::accept_flows() {
 /// Polls for a moment after the last news, because more may follow at once. Then it sleeps, longer
 /// and longer: the transport ends the sleep when something arrives, `wake` when a kernel is
 /// enqueued, and what a kernel publishes later, after a long wait in its stream, is seen after a
-/// twentieth of that wait at most. So communicators that are idle cost next to nothing, however many
-/// there are.
+/// twentieth of that wait at most. So communicators that are idle cost next to nothing, however
+/// many there are.
 void Proxy::sleep(Clock::time_point quiet_since) {
   constexpr std::chrono::microseconds polling{50}, longest{2'000'000}, longest_captured{200},
       longest_in_question{10'000};

@@ -11,9 +11,9 @@ namespace plait {
 /// destructor waits for a look under way. `look` must not make or destroy a Monitored. The
 /// constructor throws `Error(backend)` if there is no thread yet and none can be started.
 ///
-/// If the object still lives when the process leaves by `exit` or the end of `main`, the thread that
-/// does so calls `announce`, that of all objects first, and then `await`, which must not wait beyond
-/// `until`.
+/// If the object still lives when the process leaves by `exit` or the end of `main`, the thread
+/// that does so calls `announce`, that of all objects first, and then `await`, which must not wait
+/// beyond `until`.
 struct LastWords {
   std::function<void()> announce;
   std::function<void(std::chrono::steady_clock::time_point until)> await;
