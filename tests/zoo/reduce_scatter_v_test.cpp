@@ -95,9 +95,8 @@ class Call {
     for (std::size_t i = 0; i < own_; ++i) {
       const T got = in_place_ ? get(send_, begin_ + i) : get(recv_, i);
       const auto wanted = expected<T>(seed_, comm_.size(), begin_ + i, op_, 1);
-      ASSERT_TRUE(is_right(got, wanted))
-          << "element " << i << " of rank " << comm_.rank() << ": " << text_of(got)
-          << " instead of " << text_of(wanted);
+      ASSERT_TRUE(is_right(got, wanted)) << "element " << i << " of rank " << comm_.rank() << ": "
+                                         << text_of(got) << " instead of " << text_of(wanted);
     }
   }
   static void put(DeviceArray& array, std::size_t i, const T& x) {
