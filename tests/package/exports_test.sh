@@ -107,7 +107,8 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
 tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measure_algorithms|parse_bytes|policies'
 tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+|MeasuredTimes::[A-Za-z_]+'
 tools+='|describe_for_calibration|tuned_path|why_no_cache|write_cached'
-tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of|start_thread'
+tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of'
+tools+='|start_thread'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -12 "$work/offered" - |
   comm -13 "$work/expected" - |
