@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,9 @@ class CallPublisher {
   Parts parts_of(const GroupPlan& plan) const;
   /// Publishes a call outside a group. Returns the number of part `first`.
   std::uint64_t publish(const Parts& parts, std::size_t first);
+
+  /// Gives a call that this rank refuses its number.
+  void publish_refused(const RefusedParts& parts, std::string_view why);
 
   /// The number of call `i` of the plan that was published last. A collective has the same number
   /// on all ranks; each rank numbers its messages itself (observe/call_number.hpp).

@@ -219,26 +219,30 @@ bool Communicator::extents_fit(Collective collective, std::size_t send, std::siz
                                std::size_t count, int root) const {
   const Inside own(*this, name_of(collective));
   const auto wrong = check_extents(collective, send, recv, count, rank(), size(), root);
-  if (wrong) own->refuse(*wrong, true);
+  if (wrong) own->refuse(*wrong, {.collective = send != 0 || recv != 0}, true);
   return !wrong;
 }
 
 bool Communicator::blocks_fit(std::string_view what, std::string_view buffer, std::size_t size,
-                              const BlocksOf& blocks,
-                              std::optional<std::span<const int>> peers) const {
+                              const BlocksOf& blocks, const Peers* peers) const {
   const Inside own(*this, what);
   const auto& [counts, displacements] = blocks;
-  if (counts.size() != displacements.size() || (peers && peers->size() != counts.size()))
+  const std::span<const int> owners = peers == nullptr   ? std::span<const int>()
+                                      : buffer == "send" ? peers->to
+                                                         : peers->from;
+  if (counts.size() != displacements.size() || (peers != nullptr && owners.size() != counts.size()))
     return true;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const int peer = peers ? (*peers)[i] : static_cast<int>(i);
+    const int peer = peers != nullptr ? owners[i] : static_cast<int>(i);
     const std::size_t begin = displacements[i], count = counts[i];
     if (peer == proc_null || count == 0 || (begin <= size && count <= size - begin)) continue;
     own->refuse(Error(ErrorCode::invalid_argument,
                       fmt::format("{}: rank {}: {} has {} elements, and the block of rank {} is {} "
                                   "from element {} on",
                                   what, rank(), buffer, size, peer, count, begin)),
-                !peers);
+                peers != nullptr ? RefusedParts::of_messages(peers->to, peers->from)
+                                 : RefusedParts::of_all_messages(),
+                peers == nullptr);
     return false;
   }
   return true;
@@ -258,8 +262,17 @@ bool Communicator::counts_fit(std::string_view what, std::size_t send,
                       counts[mine]);
   if (!why.empty())
     own->refuse(Error(ErrorCode::invalid_argument, fmt::format("{}: rank {}: {}", what, mine, why)),
-                true);
+                {.collective = sum != 0}, true);
   return why.empty();
+}
+
+void Communicator::refuse(const Error& error, const Call& call) {
+  const bool messages = call.collective == Collective::send_recv && call.count != 0;
+  Inside(*this, "refuse")
+      ->refuse(error, messages ? RefusedParts::of_all_messages() : RefusedParts::of(call));
+}
+void Communicator::refuse(const Error& error, const Peers& peers) {
+  Inside(*this, "refuse")->refuse(error, RefusedParts::of_messages(peers.to, peers.from));
 }
 
 void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
@@ -347,13 +360,16 @@ void Communicator::send_recv(const void* send, std::size_t send_count, int to, v
 template <class MakeEnds>
 void Communicator::by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
                                StreamRef stream, const CallOptions& options,
-                               const CallByAll* by_all) {
+                               const CallByAll* by_all, const Peers& peers) {
   const Inside own(*this, what);
   VectorCall::Ends ends;
   try {
     ends = make_ends(VectorCall(what, type, rank(), size()));
   } catch (const Error& error) {
-    return own->refuse(error, by_all != nullptr);
+    return own->refuse(error,
+                       by_all != nullptr ? RefusedParts::of_all_messages()
+                                         : RefusedParts::of_messages(peers.to, peers.from),
+                       by_all != nullptr);
   }
   own->messages(what, type, ends, stream, options, by_all);
 }
@@ -403,11 +419,13 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
   {
     const Inside own(*this, what);
     together = own->prepares_together();
+    const RefusedParts refused{
+        .collective = std::any_of(counts.begin(), counts.end(), [](auto n) { return n != 0; })};
     try {
       blocks = VectorCall(what, type, rank(), size()).reduce_scatter(counts);
       if (options.blocking) own->check_may_block(what, stream.native());
     } catch (const Error& error) {
-      return own->refuse(error, true);
+      return own->refuse(error, refused, true);
     }
   }
   const bool even =
@@ -449,7 +467,7 @@ void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks&
   by_messages(
       "neighbor_all_to_all_v", type,
       [&](const VectorCall& call) { return call.neighbor_all_to_all(send, sent, recv, received); },
-      stream, options);
+      stream, options, nullptr, {sent.peers, received.peers});
 }
 void Communicator::barrier(StreamRef stream, const CallOptions& options) {
   enqueue({.collective = Collective::barrier}, nullptr, nullptr, stream, options);

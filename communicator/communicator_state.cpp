@@ -359,10 +359,54 @@ void plan_one_step(GroupPlan& plan) {
 
 }  // namespace
 
+/// Runs `body`, the part of a call in which it may be refused. Then it takes its numbers all the
+/// same: `parts()`.
+template <class Parts, class Body>
+auto CommunicatorState::or_refuse(Parts parts, Body body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    publish_refused(parts(), error);
+    throw;
+  }
+}
+
+/// Only for errors of this rank: one that all ranks have ends their calls alike.
+void CommunicatorState::publish_refused(const RefusedParts& parts, const std::exception& why) {
+  const auto* const error = dynamic_cast<const Error*>(&why);
+  switch (error != nullptr ? error->code() : ErrorCode::invalid_argument) {
+    case ErrorCode::mismatch:
+    case ErrorCode::timeout:
+    case ErrorCode::aborted:
+    case ErrorCode::rank_lost:
+    case ErrorCode::bootstrap:
+      return;
+    default:
+      break;
+  }
+  if (watchdog_->is_broken()) return;
+  publisher_.publish_refused(parts, why.what());
+  if (other_nodes_) other_nodes_->tell();
+}
+
+/// After a refusal, before a launch: finds out whether a call that this rank has published is one
+/// that another rank has refused, or the other way round. From any thread.
+void CommunicatorState::check_refusals() const {
+  if (!watchdog_->refusal_is_pending()) return;
+  watchdog_->compare();
+  if (auto broken = tell_error()) throw *std::move(broken);
+}
+
 void CommunicatorState::call(const Call& call, const void* send, void* recv, StreamRef stream,
                              const CallOptions& options) {
-  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
-    return group.add(*this, [&] { add_to(group, {call, send, recv}, stream.native(), options); });
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
+    const bool added = group.add(*this, [&] {
+      add_to(group, {call, send, recv}, stream.native(), options);
+    });
+    // What the ranks compare at the end may be refused there.
+    if (!added || settings.check_calls) group.refuse(*this, RefusedParts::of(call));
+    return;
+  }
   enqueue(call, send, recv, stream, options);
   if (options.blocking) synchronize(stream);
 }
@@ -382,12 +426,17 @@ bool CommunicatorState::knows(std::span<const CallPart> parts, const CallOptions
   });
 }
 
+template <class Refused>
 void CommunicatorState::enqueue_again(const KnownCall& known, std::string_view what,
-                                      NativeStream stream, const CallOptions& options) {
-  preparer_.check_stream(what, stream, options);
-  throw_if_broken();
+                                      NativeStream stream, const CallOptions& options,
+                                      Refused refused) {
+  or_refuse(refused, [&] {
+    preparer_.check_stream(what, stream, options);
+    throw_if_broken();
+  });
   must_enqueue([&] {
     const std::uint64_t number = publisher_.publish(known.parts, known.first);
+    check_refusals();
     const DeviceScope device(*backend);
     launcher_->launch(known, number, backend->resolve(stream));
   });
@@ -417,11 +466,15 @@ void CommunicatorState::enqueue(const Call& call, const void* send, void* recv, 
                                 const CallOptions& options) {
   const Request request{.call = call, .send = send, .recv = recv, .options = options};
   const KnownCalls::Found found = find_known(request);
+  const auto refused = [&] { return RefusedParts::of(call); };
   if (found.known != nullptr)
-    return enqueue_again(*found.known, name_of(call.collective), stream.native(), options);
+    return enqueue_again(*found.known, name_of(call.collective), stream.native(), options, refused);
   PlanOfOneCall plan(of_call_);
   GroupedCall& only = plan->calls.emplace_back();
-  if (!prepare_in(only.call, call, send, recv, stream.native(), options)) return;
+  const auto prepare_it = [&] {
+    return prepare_in(only.call, call, send, recv, stream.native(), options);
+  };
+  if (!or_refuse(refused, prepare_it)) return;
   only.stream = backend->resolve(stream.native());
   plan_one_step(*plan);
   submit(*plan, found.empty, request);
@@ -439,6 +492,7 @@ void CommunicatorState::add_parts(std::span<const CallPart> parts, StreamRef str
     group.compare_at_end(*this, [this] { agree_on_call({}, [] {}); });
     for (const CallPart& part : parts) add_to(group, part, stream.native(), options);
   });
+  group.refuse(*this, {.collective = !parts.empty()});
 }
 
 namespace {
@@ -464,14 +518,16 @@ bool overlap(std::span<const CallPart> parts, int rank) {
 /// through that, except that each may have been a call by itself.
 void CommunicatorState::calls(std::string_view what, std::span<const CallPart> parts,
                               StreamRef stream, const CallOptions& options) {
-  if (overlap(parts, rank()) || !knows(parts, options)) {
+  const auto check = [&] {
     std::vector<GroupedCall> prepared;
     for (const auto& [call, send, recv] : parts)
       if (auto part = prepare(call, send, recv, stream.native(), options))
         prepared.push_back({*std::move(part), stream.native()});
     const MemberCalls alone{prepared, rank(), birth()};
     check_disjoint({&alone, 1}, what);
-  }
+  };
+  if (overlap(parts, rank()) || !knows(parts, options))
+    or_refuse([&] { return RefusedParts{.collective = !parts.empty()}; }, check);
   bool has_begun = false;
   try {
     for (const auto& [call, send, recv] : parts) {
@@ -521,6 +577,9 @@ void CommunicatorState::messages(std::string_view what, DataType type,
       calls.push_back({std::move(part), backend->resolve(stream.native())});
     if (together) check_among_themselves(calls, what);
   };
+  const auto refused = [&] {
+    return by_all != nullptr ? RefusedParts::of_all_messages() : refused_parts_of(ends);
+  };
   if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
     const auto add = [&] {
       std::optional<Error> refusal;
@@ -536,35 +595,50 @@ void CommunicatorState::messages(std::string_view what, DataType type,
       if (refusal) return;
       for (const GroupedCall& part : calls) group.add_part(*this, part.call, stream.native());
     };
-    return together ? group.add(*this, add) : group.add(add);
+    const bool added = together ? group.add(*this, add) : group.add(add);
+    if (!added || by_all != nullptr) group.refuse(*this, refused());
+    return;
   }
-  if (together)
-    agree_on_call(refusal_of(look),
-                  [&] { check_agreement(*bootstrap, what, type, by_all->root, options); });
-  enqueue_messages(what, type, ends, stream, options);
+  or_refuse(refused, [&] {
+    if (together)
+      agree_on_call(refusal_of(look),
+                    [&] { check_agreement(*bootstrap, what, type, by_all->root, options); });
+  });
+  enqueue_messages(what, type, ends, stream, options, refused);
   if (options.blocking) synchronize(stream);
 }
 
+template <class Refused>
 void CommunicatorState::enqueue_messages(std::string_view what, DataType type,
                                          std::span<const MessageEnd> ends, StreamRef stream,
-                                         const CallOptions& options) {
+                                         const CallOptions& options, Refused refused) {
   const Request request{.call = {.collective = Collective::send_recv, .type = type},
                         .ends = ends,
                         .options = options};
   const KnownCalls::Found found = find_known(request);
-  if (found.known != nullptr) return enqueue_again(*found.known, what, stream.native(), options);
-  check_ends(what, type, ends, stream.native(), options);
+  if (found.known != nullptr)
+    return enqueue_again(*found.known, what, stream.native(), options, refused);
   PlanOfOneCall plan(of_messages_);
   std::vector<GroupedCall>& calls = plan->calls;
-  const NativeStream resolved = backend->resolve(stream.native());
-  for (const MessageEnd& end : ends) {
-    calls.emplace_back().stream = resolved;
-    if (!prepare_end(calls.back().call, what, type, end, options)) calls.pop_back();
-  }
+  or_refuse(refused, [&] {
+    check_ends(what, type, ends, stream.native(), options);
+    const NativeStream resolved = backend->resolve(stream.native());
+    for (const MessageEnd& end : ends) {
+      calls.emplace_back().stream = resolved;
+      if (!prepare_end(calls.back().call, what, type, end, options)) calls.pop_back();
+    }
+    check_among_themselves(calls, what);
+    plan_steps(*plan);
+  });
   if (calls.empty()) return;
-  check_among_themselves(calls, what);
-  plan_steps(*plan);
   submit(*plan, found.empty, request);
+}
+
+RefusedParts CommunicatorState::refused_parts_of(std::span<const MessageEnd> ends) {
+  RefusedParts parts;
+  for (const MessageEnd& end : ends)
+    if (end.count != 0 || end.always) parts.add({.peer = end.peer, .sends = end.sends});
+  return parts;
 }
 
 void CommunicatorState::check_among_themselves(const std::vector<GroupedCall>& calls,
@@ -579,11 +653,13 @@ void CommunicatorState::check_among_themselves(const std::vector<GroupedCall>& c
 void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size_t elements,
                                        StreamRef stream) {
   const std::string_view what = name_of(reduction.collective);
+  const RefusedParts refused{.collective = reduction.count != 0};
   if (OpenGroup::of_thread().is_open())
     return refuse(Error(ErrorCode::unsupported,
                         fmt::format("{}: rank {}: a group does not collect reductions by a "
                                     "function of the program",
-                                    what, rank())));
+                                    what, rank())),
+                  refused);
   const auto check = [&] {
     check_host_operation(reduction, elements, backend->info().backend, rank(), bootstrap->size());
     PreparedCall moved;
@@ -591,9 +667,12 @@ void CommunicatorState::reduce_on_host(const HostReduction& reduction, std::size
     preparer_.check(moved, {}, stream.native());
     throw_if_broken();
   };
-  if (settings.check_calls)
-    agree_on_call(refusal_of(check), [&] { check_agreement(*bootstrap, reduction); });
-  else check();
+  or_refuse([&] { return refused; },
+            [&] {
+              if (settings.check_calls)
+                agree_on_call(refusal_of(check), [&] { check_agreement(*bootstrap, reduction); });
+              else check();
+            });
   if (reduction.count != 0) host_reducer_.run(reduction, stream);
 }
 
@@ -607,7 +686,7 @@ void CommunicatorState::plan_steps(GroupPlan& plan) {
       plan.calls, [this](const Call& all) { return preparer_.choose_batch(all); }, plan.steps);
 }
 
-GroupPlan CommunicatorState::plan(std::vector<GroupedCall> calls) {
+GroupPlan CommunicatorState::plan(std::vector<GroupedCall>&& calls) {
   throw_if_broken();
   check_own_messages(calls, rank());
   const bool one_stream = std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) {
@@ -629,6 +708,7 @@ void CommunicatorState::publish(GroupPlan& plan) { publisher_.publish(plan); }
 void CommunicatorState::submit(GroupPlan& plan) {
   must_enqueue([&] {
     publish(plan);
+    check_refusals();
     if (plan.steps.empty()) return;  // all calls are empty messages
     const DeviceScope device(*backend);
     make_room(plan);
@@ -708,19 +788,22 @@ void CommunicatorState::make_room(const GroupPlan& plan) {
   }
 }
 
-void CommunicatorState::refuse(const Error& error, bool collective) {
+void CommunicatorState::refuse(const Error& error, const RefusedParts& parts, bool together) {
   // With PLAIT_CHECK=1 the other ranks wait for this one to agree with them.
-  const bool together = collective && settings.check_calls;
+  const bool is_heard = together && settings.check_calls;
   const auto tell = [this, error] { agree_on_call(error, [] {}); };
   OpenGroup& group = OpenGroup::of_thread();
-  if (!group.is_open()) {
-    if (together) tell();
-    throw error;
-  }
+  if (!group.is_open())
+    return or_refuse([&] { return parts; },
+                     [&] {
+                       if (is_heard) tell();
+                       throw error;
+                     });
   group.add(*this, [&] {
-    if (!together) throw error;
+    if (!is_heard) throw error;
     group.compare_at_end(*this, tell);
   });
+  group.refuse(*this, parts);
 }
 
 /// For functions that a group does not collect.

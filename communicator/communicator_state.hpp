@@ -1,6 +1,7 @@
 // The inside of a communicator, and the way of a call through its parts.
 #pragma once
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -92,9 +93,11 @@ class CommunicatorState final : public GroupMember {
   /// function is left out if the communicator is broken by then.
   template <class Function>
   void run_between_calls(StreamRef stream, Function function);
-  /// Throws the error, or lets the group throw it at its end. `collective`: with PLAIT_CHECK=1 the
-  /// other ranks throw it, too.
-  void refuse(const Error& error, bool collective = false);
+  /// Refuses a call: throws the error, or lets the group throw it at its end. `parts`: what the
+  /// other ranks count on. `together`: with PLAIT_CHECK=1 they throw it, too.
+  void refuse(const Error& error, const RefusedParts& parts, bool together = false);
+  /// What the peers of these messages count on.
+  static RefusedParts refused_parts_of(std::span<const MessageEnd> ends);
   /// Throws if a blocking call on the stream would wait for work that can't begin yet.
   void check_may_block(std::string_view what, NativeStream stream) const {
     preparer_.check_may_block(what, stream);
@@ -113,8 +116,9 @@ class CommunicatorState final : public GroupMember {
                                              const CallOptions& options) override;
   bool prepares_together() const override { return settings.check_calls; }
   void submit(const PreparedCall& call, NativeStream stream) override;
+  void publish_refused(const RefusedParts& parts, const std::exception& why) override;
   bool is_capturing(NativeStream stream) override;
-  GroupPlan plan(std::vector<GroupedCall> calls) override;
+  GroupPlan plan(std::vector<GroupedCall>&& calls) override;
   void submit(GroupPlan& plan) override;
   bool grows(const GroupPlan& plan) const override;
   void publish(GroupPlan& plan) override;
@@ -176,8 +180,9 @@ class CommunicatorState final : public GroupMember {
   void abandon(const Error& error) const;
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
                const CallOptions& options);
+  template <class Refused>
   void enqueue_messages(std::string_view what, DataType type, std::span<const MessageEnd> ends,
-                        StreamRef stream, const CallOptions& options);
+                        StreamRef stream, const CallOptions& options, Refused refused);
   void check_among_themselves(const std::vector<GroupedCall>& calls, std::string_view what) const;
   template <class Compare>
   void agree_on_call(const std::optional<Error>& refusal, Compare compare) const;
@@ -203,9 +208,13 @@ class CommunicatorState final : public GroupMember {
   KnownCalls::Found find_known(const Request& request);
   bool knows(std::span<const CallPart> parts, const CallOptions& options) const;
   void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
+  template <class Refused>
   void enqueue_again(const KnownCall& known, std::string_view what, NativeStream stream,
-                     const CallOptions& options);
+                     const CallOptions& options, Refused refused);
   void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const noexcept;
+  template <class Parts, class Body>
+  auto or_refuse(Parts parts, Body body);
+  void check_refusals() const;
   template <class Body>
   void must_enqueue(Body body);
   std::optional<Error> lost_rank_behind(const Error& failure) const;

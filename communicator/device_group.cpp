@@ -369,8 +369,9 @@ std::vector<InUse::Scope> DeviceGroupState::enter(std::string_view call) {
 
 void DeviceGroupState::call(const GroupCall& call) {
   const auto inside = enter(name_of(call.call.collective));
-  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open())
-    return group.add([&] {
+  // A call that is refused here is refused on all devices, so it takes no number.
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
+    group.add([&] {
       if (call.options.blocking)  // not left to `prepare`, which may run on other threads
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: a blocking call in a group would wait for what only the "
@@ -381,6 +382,8 @@ void DeviceGroupState::call(const GroupCall& call) {
         if (prepared[rank])
           group.add_part(member(rank), *prepared[rank], stream(call.streams, rank));
     });
+    return;
+  }
   const PreparedCalls prepared = prepare(call);
   if (prepared[0]) {  // else no rank has work
     check_captures(call);
@@ -413,11 +416,13 @@ void DeviceGroupState::messages(std::string_view what, DataType type,
       for (const PreparedCall& part : parts[rank])
         group.add_part(member(rank), part, stream(streams, rank));
   };
-  if (group.is_open())
-    return group.add([&] {
+  if (group.is_open()) {
+    group.add([&] {
       prepare();
       add();
     });
+    return;
+  }
   prepare();
   in_group([&] { group.add(add); });
   if (options.blocking) synchronize(streams);

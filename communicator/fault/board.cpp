@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
@@ -48,6 +49,7 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
     });
   for (int rank = 0; rank < bootstrap.size(); ++rank)
     pages_.push_back((nodes.is_here(rank) ? range_ : copies_)->address(rank));
+  refused_by_all_ = &page(nodes_.ranks_here().front()).refused_by_all;
   page(rank_).process = static_cast<std::int32_t>(getpid());
   page(rank_).process_space = process_space();
   const auto every = bootstrap.all_gather(static_cast<std::int32_t>(getpid()));
@@ -87,8 +89,54 @@ void Board::publish_message(int peer, bool sends, const Signature& signature) {
   log.publish(log.last() + 1, signature);
 }
 
+void Board::publish_refused(const RefusedParts& parts, std::uint64_t sequence,
+                            std::string_view why) {
+  Page& mine = page(rank_);
+  const std::uint64_t number = mine.refused.load() + 1;
+  if (!refusal_is_pending()) first_kept_refusal_ = number;
+  if (number - first_kept_refusal_ < std::size(mine.refusals)) {
+    Page::Refusal& kept = mine.refusals[number % std::size(mine.refusals)];
+    write_text(kept.why, why);
+    kept.call.store(parts.collective ? sequence : 0, std::memory_order_relaxed);
+    kept.number.store(number, std::memory_order_release);
+  }
+  mine.refused.store(number);
+  const Signature refused = Signature::refused(number);
+  if (parts.collective) mine.calls.publish_any(sequence, refused);
+  for (const auto& [peer, sends] : parts.messages_of(rank_, ranks())) {
+    MessageLog& log = messages(rank_, sends, peer);
+    log.publish_any(log.last() + 1, refused);
+  }
+  refused_by_all_->fetch_add(1);
+}
+
+std::string Board::why_refused(int rank, const Signature& signature) const {
+  const auto& kept = page(rank).refusals[signature.refusal() % std::size(page(rank).refusals)];
+  return kept.number.load(std::memory_order_acquire) == signature.refusal()
+             ? ": " + read_text(kept.why)
+             : "";
+}
+
+std::optional<Board::Disagreement> Board::compare_refused(int rank, bool& pending) const {
+  const auto& mine = page(rank_).calls;
+  for (const Page::Refusal& its : page(rank).refusals) {
+    const std::uint64_t number = its.number.load(std::memory_order_acquire), call = its.call;
+    if (number == 0 || call == 0) continue;
+    pending = pending || call > mine.last();
+    if (call > mine.last() || mine.last() - call > mine.remembered / 2) continue;
+    const auto copy = mine.copy(call);
+    if (copy.whole && !copy.signature.is_refused())
+      return Disagreement{{call, true, copy.signature, Signature::refused(number)},
+                          Disagreement::Kind::collective,
+                          rank};
+  }
+  return std::nullopt;
+}
+
 std::optional<Board::Disagreement> Board::compare() {
   using enum Disagreement::Kind;
+  const std::uint64_t refused = refused_by_all_->load(std::memory_order_acquire);
+  bool pending = false;
   for (int rank = 0; rank < ranks(); ++rank) {
     const bool is_here = nodes_.is_here(rank);
     if (rank == rank_) continue;
@@ -96,12 +144,16 @@ std::optional<Board::Disagreement> Board::compare() {
     const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
                             std::uint64_t& up_to) {
       const auto found = compare_logs(mine, theirs, up_to);
+      pending = pending || up_to < std::max(mine.last_refused(), theirs.last_refused());
       return found ? std::optional(Disagreement{*found, kind, rank}) : std::nullopt;
     };
-    if (is_here || compares_[static_cast<std::size_t>(rank)])
+    if (is_here || compares_[static_cast<std::size_t>(rank)]) {
       if (const auto found =
               differ(collective, page(rank_).calls, page(rank).calls, compared.calls))
         return found;
+    } else if (const auto found = compare_refused(rank, pending)) {
+      return found;
+    }
     // Between nodes the sender tells its messages, and the receiver compares.
     if (is_here)
       if (const auto found = differ(sent, messages(rank_, true, rank), messages(rank, false, rank_),
@@ -111,6 +163,7 @@ std::optional<Board::Disagreement> Board::compare() {
                                   messages(rank, true, rank_), compared.received))
       return found;
   }
+  if (!pending) settled_refusals_.store(refused, std::memory_order_relaxed);
   return std::nullopt;
 }
 
@@ -211,22 +264,34 @@ bool Board::is_alive(int rank) const {
 
 std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.last(); }
 
+namespace {
+
+/// The last call behind `theirs` that `mine` has and has not refused; none waits for a refused one.
+template <std::uint64_t Remembered>
+std::optional<std::uint64_t> last_beyond(const CallLog<Remembered>& mine, std::uint64_t theirs) {
+  const std::uint64_t last = mine.last();
+  for (std::uint64_t call = last; call > theirs && last - call < Remembered; --call)
+    if (!mine.at(call).is_refused()) return call;
+  return std::nullopt;
+}
+
+}  // namespace
+
 /// A rank that has left publishes nothing more. For messages only a receive counts, because a short
 /// message is sent whether or not the peer takes it.
 std::optional<std::string> Board::waits_in_vain_for(
     int rank, const std::vector<std::string>& algorithms) const {
   if (departure(rank).empty()) return std::nullopt;
-  const std::uint64_t call = calls(rank_);
-  if (call > calls(rank))
+  if (const auto call = last_beyond(page(rank_).calls, calls(rank)))
     return fmt::format(
         "rank {} has made call {}, {} (of 0 elements they are not counted: PLAIT_CHECK=1 compares "
         "counts)",
-        rank_, call, page(rank_).calls.at(call).describe(algorithms));
+        rank_, *call, page(rank_).calls.at(*call).describe(algorithms));
+  if (!nodes_.is_here(rank)) return std::nullopt;
   const MessageLog& received = messages(rank_, false, rank);
-  const std::uint64_t message = received.last();
-  if (nodes_.is_here(rank) && message > messages(rank, true, rank_).last())
-    return fmt::format("rank {} receives message {} from it, {}", rank_, message,
-                       received.at(message).describe(algorithms));
+  if (const auto message = last_beyond(received, messages(rank, true, rank_).last()))
+    return fmt::format("rank {} receives message {} from it, {}", rank_, *message,
+                       received.at(*message).describe(algorithms));
   return std::nullopt;
 }
 
@@ -250,12 +315,13 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
                      other.calls.at(sequence).describe(algorithms), exchanged);
 }
 
+/// Messages of which an end was refused are left out: no data waits for the other.
 std::string Board::left_over() const {
   std::string text;
   for (const int peer : nodes_.ranks_here()) {
-    const std::uint64_t sent = messages(peer, true, rank_).last(),
-                        received = messages(rank_, false, peer).last();
-    if (sent > received)
+    const MessageLog& sends = messages(peer, true, rank_);
+    const std::uint64_t sent = sends.last(), received = messages(rank_, false, peer).last();
+    if (sent > received && sends.last_refused() <= received)
       text += fmt::format("{}{} from rank {}", text.empty() ? "" : ", ", sent - received, peer);
   }
   return text;
@@ -264,9 +330,11 @@ std::string Board::left_over() const {
 std::string Board::apart() const {
   std::string text;
   for (const int peer : nodes_.ranks_here()) {
-    const std::uint64_t sent = messages(peer, true, rank_).last(),
-                        received = messages(rank_, false, peer).last();
-    if (sent != received)
+    const MessageLog &sends = messages(peer, true, rank_), &receives = messages(rank_, false, peer);
+    const std::uint64_t sent = sends.last(), received = receives.last();
+    const bool refused =
+        std::max(sends.last_refused(), receives.last_refused()) > std::min(sent, received);
+    if (sent != received && !refused)
       text += fmt::format("{}rank {} has sent {}, and {} are received", text.empty() ? "" : "; ",
                           peer, sent, received);
   }

@@ -14,6 +14,7 @@
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/fault/call_log.hpp"
+#include "communicator/fault/refused_parts.hpp"
 #include "communicator/fault/verdict.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
@@ -31,6 +32,19 @@ class Board {
   void publish(std::uint64_t sequence, const Signature& signature);
   /// The same for this rank's end of the next message to, or from, `peer`.
   void publish_message(int peer, bool sends, const Signature& signature);
+
+  /// Publishes, in the place of a call, that this rank has refused it. `sequence`: its number, if
+  /// `parts` has a collective. At most 300 characters of `why` are kept.
+  void publish_refused(const RefusedParts& parts, std::uint64_t sequence, std::string_view why);
+  /// Why the rank has refused a call with this signature: ": " and the reason. Empty if it has
+  /// refused others since.
+  std::string why_refused(int rank, const Signature& signature) const;
+  /// True from a rank's refusal until `compare` has found that the others, as far as this rank
+  /// compares itself with them, have refused that call, too. Costs a load.
+  bool refusal_is_pending() const noexcept {
+    return refused_by_all_->load(std::memory_order_acquire) !=
+           settled_refusals_.load(std::memory_order_relaxed);
+  }
 
   /// Where this rank and another disagree: in a collective, or in a message between them.
   struct Disagreement : CallLogs::Difference {
@@ -65,8 +79,11 @@ class Board {
   /// The same for messages to `peer`, a rank of another node, which compares them with those that
   /// it receives.
   std::vector<std::byte> message_news(int peer);
-  /// Takes what the rank's `news`, `call_news` or `message_news` have given. From any thread, one
-  /// per rank.
+  /// The next call that this rank has refused, for all ranks of other nodes; empty if there is
+  /// none.
+  std::vector<std::byte> refusal_news();
+  /// Takes what the rank's `news`, `call_news`, `message_news` or `refusal_news` have given. From
+  /// any thread, one per rank.
   void hear(int rank, std::span<const std::byte> news);
   /// The connection to a rank of another node is gone.
   void lose(int rank) noexcept;
@@ -110,6 +127,10 @@ class Board {
   using MessageLog = CallLog<256>;
   /// The messages that rank `owner` has sent to, or received from, `peer`.
   MessageLog& messages(int owner, bool sends, int peer) const;
+  void hear_refusal(int rank, std::span<const std::byte> bytes);
+  /// Compares this rank's collectives with those that another one has refused, of which it hears
+  /// nothing else.
+  std::optional<Disagreement> compare_refused(int rank, bool& pending) const;
   /// "; messages: 3 to and 2 from rank 0, 1 to rank 4"; empty if there were none.
   std::string describe_messages(int rank) const;
 
@@ -129,6 +150,10 @@ class Board {
     friend bool operator==(const Told&, const Told&) = default;
   } told_;
   std::vector<std::uint64_t> told_messages_;  // to each rank
+  std::uint64_t told_refusals_ = 0;
+  std::uint64_t first_kept_refusal_ = 1;             // of those in the page
+  std::atomic<std::uint64_t>* refused_by_all_;       // in the page of the node's first rank
+  std::atomic<std::uint64_t> settled_refusals_ = 0;  // of these, those that don't concern `compare`
   /// Of ranks of other nodes: the connection is gone; calls have been heard.
   std::unique_ptr<std::atomic<bool>[]> lost_, compares_;
   struct Process {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "communicator/fault/board.hpp"
 #include "communicator/fault/board_page.hpp"
@@ -9,7 +10,7 @@
 namespace plait {
 namespace {
 
-enum class NewsKind : std::uint32_t { page, calls, messages };
+enum class NewsKind : std::uint32_t { page, calls, messages, refusal };
 
 /// A rank's page without its log.
 struct PageNews {
@@ -31,6 +32,13 @@ struct CallNews {
   std::uint32_t count = 0;
   std::uint64_t first = 0;   // the number of the first one
   std::uint64_t before = 0;  // the hash of all calls before it
+};
+
+/// Of a call that a rank has refused.
+struct RefusalNews {
+  NewsKind kind = NewsKind::refusal;
+  std::uint64_t number = 0, call = 0;  // as in the page
+  std::array<char, 301> why{};
 };
 
 /// The most calls in one message. If a rank makes more of them between two, a difference in the
@@ -79,15 +87,18 @@ std::vector<std::byte> news_of(NewsKind kind, const CallLog<Remembered>& log, st
   return bytes;
 }
 
-/// Puts such news into a copy of the log. False if they are none.
+/// Puts such news into a copy of the log. False if they are none. Sets `refused` if one of the
+/// calls is.
 template <std::uint64_t Remembered>
-bool take_calls(std::span<const std::byte> bytes, CallLog<Remembered>& copy) {
+bool take_calls(std::span<const std::byte> bytes, CallLog<Remembered>& copy, bool& refused) {
   CallNews news;
   if (!take(bytes, news) || news.first == 0) return false;
   if (news.first != copy.last() + 1) copy.skip_to(news.first, news.before);
   Signature signature;
-  for (std::uint32_t i = 0; i < news.count && take(bytes, signature); ++i)
-    copy.publish(news.first + i, signature);
+  for (std::uint32_t i = 0; i < news.count && take(bytes, signature); ++i) {
+    copy.publish_any(news.first + i, signature);
+    refused = refused || signature.is_refused();
+  }
   return true;
 }
 
@@ -126,17 +137,44 @@ std::vector<std::byte> Board::message_news(int peer) {
                  told_messages_[static_cast<std::size_t>(peer)]);
 }
 
+std::vector<std::byte> Board::refusal_news() {
+  const Page& mine = page(rank_);
+  while (told_refusals_ < mine.refused.load()) {
+    const Page::Refusal& kept = mine.refusals[++told_refusals_ % std::size(mine.refusals)];
+    if (kept.number.load(std::memory_order_acquire) != told_refusals_) continue;
+    RefusalNews news;
+    news.number = told_refusals_;
+    news.call = kept.call;
+    const std::string why = read_text(kept.why);
+    std::copy_n(why.begin(), std::min(why.size(), news.why.size() - 1), news.why.begin());
+    return bytes_of(news);
+  }
+  return {};
+}
+
+void Board::hear_refusal(int rank, std::span<const std::byte> bytes) {
+  RefusalNews news;
+  if (!take(bytes, news)) return;
+  news.why.back() = '\0';
+  Page::Refusal& copy = page(rank).refusals[news.number % std::size(page(rank).refusals)];
+  write_text(copy.why, news.why.data());
+  copy.call.store(news.call, std::memory_order_relaxed);
+  copy.number.store(news.number, std::memory_order_release);
+  refused_by_all_->fetch_add(1);
+}
+
 void Board::hear(int rank, std::span<const std::byte> bytes) {
   Page& copy = page(rank);
   NewsKind kind{};
   if (bytes.size() < sizeof kind) return;
   std::memcpy(&kind, bytes.data(), sizeof kind);
-  if (kind == NewsKind::calls) {
-    if (take_calls(bytes, copy.calls)) compares_[static_cast<std::size_t>(rank)] = true;
-    return;
-  }
-  if (kind == NewsKind::messages) {
-    take_calls(bytes, messages(rank, true, rank_));
+  if (kind == NewsKind::refusal) return hear_refusal(rank, bytes);
+  if (kind != NewsKind::page) {
+    bool refused = false;
+    if (kind == NewsKind::messages) take_calls(bytes, messages(rank, true, rank_), refused);
+    else if (take_calls(bytes, copy.calls, refused))
+      compares_[static_cast<std::size_t>(rank)] = true;
+    if (refused) refused_by_all_->fetch_add(1);
     return;
   }
   PageNews news;
@@ -145,7 +183,7 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
   copy.process = news.process;
   // Where calls are compared, they come one by one.
   if (!compares_[static_cast<std::size_t>(rank)] && news.calls > copy.calls.last())
-    copy.calls.publish(news.calls, news.last);
+    copy.calls.publish_any(news.calls, news.last);
   if (news.has_record) {
     std::uint32_t words[Page::record_words];
     std::memcpy(words, &news.record, sizeof(words));

@@ -24,6 +24,17 @@ struct Board::Page {
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];
   std::atomic<std::uint64_t> verdict;  // in the page of the node's first rank; 0: none
+
+  /// Why this rank has refused calls: the first ones since all ranks have passed a refusal.
+  struct Refusal {
+    std::atomic<std::uint64_t> number;  // from 1 on
+    std::atomic<std::uint64_t> call;    // of the collective; 0: there was none
+    std::atomic<char> why[301];
+  } refusals[16];
+  std::atomic<std::uint64_t> refused;  // how many calls
+  /// In the page of the node's first rank: refusals of the node's ranks, and of others as far as a
+  /// rank of this node has heard of them.
+  std::atomic<std::uint64_t> refused_by_all;
 };
 
 /// A text in a page is an array of atomic characters, ended by a zero.

@@ -31,9 +31,8 @@ constexpr int symmetric_bit = 40, in_place_bit = 41, root_bit = 44;
 
 }  // namespace
 
-std::uint64_t CallLogs::hash(std::uint64_t before, const Signature& signature) {
-  const Signature same = signature.without_order();
-  return mix(before, hash_of(same.count, same.facts, same.place, same.options));
+std::uint64_t CallLogs::hash(std::uint64_t before, const Signature& common) {
+  return mix(before, hash_of(common.count, common.facts, common.place, common.options));
 }
 
 Signature Signature::of(const Call& call, std::size_t algorithm, LaunchShape shape,
@@ -66,6 +65,7 @@ std::string_view order_text(ArrayOrder order) {
 }
 
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {
+  if (is_refused()) return "which was refused";
   const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";

@@ -47,8 +47,16 @@ struct Signature {
   std::string describe(const std::vector<std::string>& algorithms) const;
   /// True if the two are one call as two ranks made it.
   bool agrees_with(const Signature& other) const {
-    return without_order() == other.without_order() && orders_agree(order(), other.order());
+    return common() == other.common() && orders_agree(order(), other.order());
   }
+
+  /// In the place of a call that the rank has refused. All refused calls agree with each other.
+  /// `number`: of the refusal on its rank.
+  static Signature refused(std::uint64_t number) { return {.count = number, .facts = no_call}; }
+  bool is_refused() const { return facts == no_call; }
+  std::uint64_t refusal() const { return count; }
+  /// The facts that are compared: those that all ranks must have.
+  Signature common() const { return is_refused() ? refused(0) : without_order(); }
   static bool orders_agree(ArrayOrder a, ArrayOrder b) {
     return a == b || a == ArrayOrder::unsaid || b == ArrayOrder::unsaid;
   }
@@ -56,6 +64,7 @@ struct Signature {
 
  private:
   static constexpr int order_bit = 42;
+  static constexpr std::uint64_t no_call = 0xff;  // no collective has this number
 };
 
 /// The parts of CallLog that don't depend on its length.
@@ -69,7 +78,8 @@ struct CallLogs {
   };
   /// Extends the hash of all calls up to one by the next call. Through that hash a difference shows
   /// also after its call was overwritten, but for a difference in the order of elements.
-  static std::uint64_t hash(std::uint64_t before, const Signature& signature);
+  /// `common`: as Signature's.
+  static std::uint64_t hash(std::uint64_t before, const Signature& common);
 };
 
 /// The last `Remembered` of a rank's calls, numbered from 1. That rank writes it; any rank reads it
@@ -84,6 +94,8 @@ class alignas(64) CallLog {
   std::uint64_t last() const { return sequence_.load(std::memory_order_acquire); }
   /// The number of the last call that stated an order of its elements; 0: none did.
   std::uint64_t last_ordered() const { return ordered_.load(std::memory_order_acquire); }
+  /// The number of the last call that was refused; 0: none was.
+  std::uint64_t last_refused() const { return refused_.load(std::memory_order_acquire); }
   /// The number of the first call that the log may have; earlier ones were never written.
   std::uint64_t begins() const { return begins_.load(std::memory_order_acquire); }
   /// Of a copy of another rank's log, which has missed calls before `call`: `history` is the hash
@@ -112,6 +124,16 @@ class alignas(64) CallLog {
 
   /// `call` is one after the last. Costs a few stores.
   void publish(std::uint64_t call, const Signature& signature) {
+    publish(call, signature, signature.without_order());
+  }
+  /// The same for a call that may be one that was refused.
+  void publish_any(std::uint64_t call, const Signature& signature) {
+    if (signature.is_refused()) refused_.store(call, std::memory_order_release);
+    publish(call, signature, signature.common());
+  }
+
+ private:
+  void publish(std::uint64_t call, const Signature& signature, const Signature& common) {
     const auto relaxed = std::memory_order_relaxed, release = std::memory_order_release;
     Entry& entry = entries_[call % Remembered];
     const std::uint64_t before = entries_[(call - 1) % Remembered].history.load(relaxed);
@@ -122,12 +144,11 @@ class alignas(64) CallLog {
     entry.facts.store(signature.facts, release);
     entry.place.store(signature.place, release);
     entry.options.store(signature.options, release);
-    entry.history.store(CallLogs::hash(before, signature), release);
+    entry.history.store(CallLogs::hash(before, common), release);
     if (signature.order() != ArrayOrder::unsaid) ordered_.store(call, release);
     sequence_.store(call, release);
   }
 
- private:
   struct Entry {
     std::atomic<std::uint64_t> count, facts, place, options, history;
   };
@@ -135,6 +156,7 @@ class alignas(64) CallLog {
   std::atomic<std::uint64_t> writing_;  // the call whose entry is being written or was written last
   std::atomic<std::uint64_t> ordered_;
   std::atomic<std::uint64_t> begins_;
+  std::atomic<std::uint64_t> refused_;
   Entry entries_[Remembered];
 };
 

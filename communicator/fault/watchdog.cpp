@@ -229,7 +229,7 @@ std::int64_t coarse_nanoseconds() {
 void Watchdog::compare_now_and_then() {
   constexpr unsigned skips = 15;
   const std::int64_t now = coarse_nanoseconds();
-  if (now == compared_at_ && skipped_ < skips) {
+  if (now == compared_at_ && skipped_ < skips && !refusal_is_pending()) {
     ++skipped_;
     return;
   }
@@ -239,27 +239,50 @@ void Watchdog::compare_now_and_then() {
 }
 
 void Watchdog::compare_calls() {
-  using Kind = Board::Disagreement::Kind;
   const auto found = board_.compare();
   if (!found) return;
-  const bool collective = found->kind == Kind::collective, sent = found->kind == Kind::sent;
-  const std::string what =
-      collective ? fmt::format("call {}", found->call)
-                 : fmt::format("message {} from rank {} to rank {}", found->call,
-                               sent ? rank_ : found->rank, sent ? found->rank : rank_);
+  const bool refused = found->exact && (found->mine.is_refused() || found->theirs.is_refused());
   break_with(
       ErrorCode::mismatch,
-      fmt::format("ranks disagree {}{}: rank {} {} {}; rank {} {} {}{}; the communicator is broken",
-                  found->exact ? "in " : "before ", what, rank_,
-                  collective ? "calls"
-                  : sent     ? "sends"
-                             : "receives",
-                  found->mine.describe(algorithms_), found->rank,
-                  collective ? "calls"
-                  : sent     ? "receives"
-                             : "sends",
-                  found->theirs.describe(algorithms_), difference(*found)),
+      (refused ? describe_refusal(*found) : describe(*found)) + "; the communicator is broken",
       Board::State::aborted);
+}
+
+namespace {
+
+/// What this rank, or the other one, does.
+std::string_view verb(const Board::Disagreement& found, bool mine) {
+  using Kind = Board::Disagreement::Kind;
+  if (found.kind == Kind::collective) return "calls";
+  return (found.kind == Kind::sent) == mine ? "sends" : "receives";
+}
+
+}  // namespace
+
+std::string Watchdog::describe(const Board::Disagreement& found) const {
+  using Kind = Board::Disagreement::Kind;
+  const bool sent = found.kind == Kind::sent;
+  const std::string what = found.kind == Kind::collective
+                               ? fmt::format("call {}", found.call)
+                               : fmt::format("message {} from rank {} to rank {}", found.call,
+                                             sent ? rank_ : found.rank, sent ? found.rank : rank_);
+  return fmt::format("ranks disagree {}{}: rank {} {} {}; rank {} {} {}{}",
+                     found.exact ? "in " : "before ", what, rank_, verb(found, true),
+                     found.mine.describe(algorithms_), found.rank, verb(found, false),
+                     found.theirs.describe(algorithms_), difference(found));
+}
+
+/// One of the two ranks has refused the call.
+std::string Watchdog::describe_refusal(const Board::Disagreement& found) const {
+  const bool mine = found.mine.is_refused();
+  const int refuser = mine ? rank_ : found.rank, other = mine ? found.rank : rank_;
+  const std::string what =
+      found.kind == Board::Disagreement::Kind::collective ? fmt::format("call {}", found.call)
+      : verb(found, mine) == "sends" ? fmt::format("message {} to rank {}", found.call, other)
+                                     : fmt::format("message {} from rank {}", found.call, other);
+  return fmt::format("rank {}'s {} was refused{}; rank {} {} {}", refuser, what,
+                     board_.why_refused(refuser, mine ? found.mine : found.theirs), other,
+                     verb(found, !mine), (mine ? found.theirs : found.mine).describe(algorithms_));
 }
 
 /// The kernel refused to copy from the peer's buffer. The peer's own process, if it read that

@@ -70,10 +70,13 @@ class Watchdog {
   /// before the call ends.
   void compare();
   /// The same for a caller that waits after each of many small calls: compares on every sixteenth
-  /// call, and whenever some milliseconds have passed since the last comparison. One thread at a
+  /// call, whenever some milliseconds have passed since the last comparison, and while a refusal is
+  /// pending. One thread at a
   /// time. Not on every call, because reading a line that a peer has just written takes half as
   /// long as a barrier (0.2 us of 0.5 us, 2 ranks on an AMD EPYC; 2026-11-24).
   void compare_now_and_then();
+  /// As Board's.
+  bool refusal_is_pending() const noexcept { return board_.refusal_is_pending(); }
 
  private:
   struct Shared {  // host memory that kernels reach
@@ -91,6 +94,8 @@ class Watchdog {
   void break_with(ErrorCode code, const std::string& why, Board::State state);
   void lose(int rank, const std::string& call);
   void compare_calls();
+  std::string describe(const Board::Disagreement& found) const;
+  std::string describe_refusal(const Board::Disagreement& found) const;
   void report_unreadable();
   void begin_timeout(int rank);
   void finish_timeout();

@@ -1,11 +1,13 @@
 // A communicator as groups, and groups of devices, see it.
 #pragma once
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "communicator/fault/refused_parts.hpp"
 #include "communicator/groups/birth.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
@@ -30,9 +32,13 @@ class GroupMember {
   /// Publishes and launches one call.
   virtual void submit(const PreparedCall& call, NativeStream stream) = 0;
 
+  /// Gives a call its number although this rank has refused it, so the other ranks' calls don't
+  /// pair with later ones of this rank.
+  virtual void publish_refused(const RefusedParts& parts, const std::exception& why) = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
-  /// Plans the member's calls of a group. Throws if they can't be enqueued together.
-  virtual GroupPlan plan(std::vector<GroupedCall> calls) = 0;
+  /// Plans the member's calls of a group. Throws if they can't be enqueued together, and leaves
+  /// them.
+  virtual GroupPlan plan(std::vector<GroupedCall>&& calls) = 0;
   /// Publishes and launches the plan.
   virtual void submit(GroupPlan& plan) = 0;
   /// `submit` waits for the other ranks, because scratch memory must be allocated with them. A

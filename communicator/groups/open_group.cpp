@@ -58,29 +58,32 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
   return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}, {}});
 }
 
-void OpenGroup::add(GroupMember& member, NativeStream stream,
+bool OpenGroup::add(GroupMember& member, NativeStream stream,
                     const std::function<std::optional<PreparedCall>()>& prepare) {
-  add(member, [&] {
+  return add(member, [&] {
     if (const auto call = prepare()) add_part(member, *call, stream);
   });
 }
 
-void OpenGroup::add(GroupMember& member, const std::function<void()>& prepare) {
+bool OpenGroup::add(GroupMember& member, const std::function<void()>& prepare) {
   if (!error_ || !member.prepares_together()) return add(prepare);
   ++made_;
   try {
     prepare();
   } catch (const Error&) {  // the first error counts
   }
+  return false;
 }
 
-void OpenGroup::add(const std::function<void()>& prepare) {
+bool OpenGroup::add(const std::function<void()>& prepare) {
   ++made_;
-  if (error_) return;
+  if (error_) return false;
   try {
     prepare();
+    return true;
   } catch (const Error& error) {
     keep(error, made_);
+    return false;
   }
 }
 
@@ -134,8 +137,9 @@ void OpenGroup::compare(const std::vector<Part>& parts) {
 }
 
 bool OpenGroup::has_calls_of(const GroupMember& member) const {
-  return std::any_of(parts_.begin(), parts_.end(),
-                     [&](const Part& part) { return part.member == &member; });
+  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+    return part.member == &member && !part.calls.empty();
+  });
 }
 
 std::size_t OpenGroup::forget(const GroupMember& member) {
@@ -244,21 +248,48 @@ void OpenGroup::end() {
   if (--depth_ != 0) return;
   made_ = 0;
   std::vector<Part> parts = std::exchange(parts_, {});
-  if (error_)  // only what other ranks wait for
-    std::erase_if(parts, [](const Part& part) { return part.comparisons.empty(); });
-  std::vector<InUse::Scope> inside;
-  inside.reserve(parts.size());
-  for (const Part& part : parts) inside.emplace_back(part.member->in_use(), "group_end");
   put_in_order(parts);
-  compare(parts);
-  if (error_) throw *std::exchange(error_, std::nullopt);
-  std::erase_if(parts, [](const Part& part) { return part.calls.empty(); });
-  check_captures(parts);
-  check_memory(parts);
-  const std::vector<Turns> turns = turns_of(parts);
+  std::vector<InUse::Scope> inside;
+  std::vector<Turns> turns;
   std::vector<GroupPlan> plans;
-  for (Part& part : parts) plans.push_back(part.member->plan(std::move(part.calls)));
+  try {
+    inside.reserve(parts.size());
+    for (const Part& part : parts)
+      if (!error_ || !part.comparisons.empty())  // else no other rank waits for this one
+        inside.emplace_back(part.member->in_use(), "group_end");
+    compare(parts);
+    if (error_) throw Error(*error_);
+    std::erase_if(parts, [](const Part& part) { return part.calls.empty(); });
+    check_captures(parts);
+    check_memory(parts);
+    turns = turns_of(parts);
+    for (Part& part : parts) plans.push_back(part.member->plan(std::move(part.calls)));
+  } catch (const Error& error) {
+    error_.reset();
+    publish_refused(parts, plans, error);
+    throw;
+  }
   launch(parts, turns, plans);
+}
+
+/// On all members, because nothing of the group was enqueued: also on those that have nothing to do
+/// with the error. `plans` has the calls of the first ones.
+void OpenGroup::publish_refused(const std::vector<Part>& parts, const std::vector<GroupPlan>& plans,
+                                const Error& why) noexcept {
+  const Error refusal(ErrorCode::invalid_argument, why.what());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    GroupMember& member = *parts[i].member;
+    try {
+      RefusedParts refused = parts[i].refused;
+      for (const GroupedCall& grouped : i < plans.size() ? plans[i].calls : parts[i].calls)
+        if (const PreparedCall& call = grouped.call; call.is_message())
+          refused.add({.peer = call.buffers.peer, .sends = call.sends});
+        else refused.collective = true;
+      const InUse::Scope inside(member.in_use(), "group_end");
+      member.publish_refused(refused, refusal);
+    } catch (const std::exception&) {  // another thread has the member
+    }
+  }
 }
 
 /// Where one thread drives several ranks, a call on the first may wait for the same call on the
@@ -381,6 +412,13 @@ void OpenGroup::discard(const char* why) {
     failed_ = 0;
     return;
   }
+  publish_refused(parts_, {}, error_ ? *error_ : Error(ErrorCode::invalid_argument, why));
+  cancel();
+}
+
+void OpenGroup::cancel() noexcept {
+  depth_ = 0;
+  failed_ = 0;
   made_ = 0;
   parts_.clear();
   error_.reset();
@@ -388,6 +426,8 @@ void OpenGroup::discard(const char* why) {
 
 void group_start() { OpenGroup::of_thread().start(); }
 void group_end() { OpenGroup::of_thread().end(); }
+void refuse_group(const std::string& why) noexcept { OpenGroup::of_thread().discard(why.c_str()); }
+void cancel_group() noexcept { OpenGroup::of_thread().cancel(); }
 bool group_is_open() noexcept { return OpenGroup::of_thread().is_open(); }
 
 void Group::leave(bool by_exception) {

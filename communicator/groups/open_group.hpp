@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,22 +34,31 @@ class OpenGroup {
     left_behind_ = false;
   }
   void end();
-  /// Replaces `end`: forgets the outermost group; makes an inner one fail at the outermost end.
+  /// Replaces `end`: refuses the calls of the outermost group; makes an inner one fail at the
+  /// outermost end.
   void discard(const char* why);
+  /// Ends all groups, as if their calls had never been made.
+  void cancel() noexcept;
 
   /// Adds the call that `prepare` returns, or keeps the error that it throws. If `prepare` returns
-  /// none, the call has nothing to do.
-  void add(GroupMember& member, NativeStream stream,
+  /// none, the call has nothing to do. False if the group has failed, with this call or before:
+  /// then `refuse` must tell what the other ranks count on.
+  bool add(GroupMember& member, NativeStream stream,
            const std::function<std::optional<PreparedCall>()>& prepare);
   /// Adds one call of several parts: `prepare` adds each with `add_part`.
-  void add(const std::function<void()>& prepare);
+  bool add(const std::function<void()>& prepare);
   /// The same for a call of which `prepare` gives the other ranks notice, by `compare_at_end` or by
   /// waiting for them. So it runs although the group has failed: theirs may be fine so far.
-  void add(GroupMember& member, const std::function<void()>& prepare);
+  bool add(GroupMember& member, const std::function<void()>& prepare);
   /// Lets the end call `compare`, which waits for the other ranks and throws if they don't agree on
   /// the call that is being added. If it throws, later ones of the same call are left out.
   void compare_at_end(GroupMember& member, std::function<void()> compare) {
     part_of(member).comparisons.push_back({made_, std::move(compare)});
+  }
+  /// If the group fails, the member's ranks count on `parts`, beside those of the calls that were
+  /// added.
+  void refuse(GroupMember& member, const RefusedParts& parts) {
+    if (!parts.are_none()) part_of(member).refused.add(parts);
   }
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
@@ -72,12 +82,15 @@ class OpenGroup {
     GroupMember* member;
     std::vector<GroupedCall> calls;
     std::vector<Comparison> comparisons;
+    RefusedParts refused{};  // beside `calls`
   };
   static OpenGroup& first_of_thread();
   Part& part_of(GroupMember& member);
   void leave_behind();
   void keep(const Error& error, std::size_t number);
   void compare(const std::vector<Part>& parts);
+  static void publish_refused(const std::vector<Part>& parts, const std::vector<GroupPlan>& plans,
+                              const Error& why) noexcept;
   void lose(const char* what);
   static void put_in_order(std::vector<Part>& parts);
   static void check_captures(const std::vector<Part>& parts);
@@ -111,6 +124,11 @@ class OpenGroup {
   std::optional<Error> error_;
   std::size_t failed_ = 0;  // the call that `error_` is about; 0: none alone
 };
+
+/// For libnccl: instead of the end of this thread's group, refuses its calls, or forgets them as if
+/// they had never been made.
+void refuse_group(const std::string& why) noexcept;
+void cancel_group() noexcept;
 
 /// Calls `body` in a group of its own, inside the thread's group if there is one. plait::Group is
 /// for programs: it counts exceptions on their way, and not all programs share the library's.

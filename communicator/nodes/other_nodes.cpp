@@ -27,6 +27,10 @@ void OtherNodes::start(Watchdog& watchdog) {
 
 void OtherNodes::tell() {
   const std::lock_guard lock(telling_);
+  // First, because the reason is asked for once the call is known.
+  for (auto refusal = board_.refusal_news(); !refusal.empty(); refusal = board_.refusal_news())
+    for (int peer = 0; peer < board_.ranks(); ++peer)
+      if (!nodes_.is_here(peer)) channels_->tell(peer, refusal);
   const std::vector<int>& next = nodes_.ranks((nodes_.here() + 1) % nodes_.count());
   if (const auto calls = board_.call_news(); !calls.empty())
     channels_->tell(next[static_cast<std::size_t>(nodes_.local_rank()) % next.size()], calls);

@@ -151,7 +151,9 @@ class Communicator {
   /// ordered on `stream`; may be captured in a graph. With the option `blocking` it returns when
   /// the result is there. All ranks receive the same bits.
   ///
-  /// Bad arguments throw `Error` before anything is enqueued. A later failure, such as a launch
+  /// Bad arguments throw `Error` before anything is enqueued. Ranks that make a call which another
+  /// one refuses so get `Error(mismatch)`, which says why, and the communicator is broken; if all
+  /// refuse it, they go on. A later failure, such as a launch
   /// that the runtime refuses, throws as well and breaks the communicator like `abort`, because the
   /// other ranks count on the call. With one rank and in place there is no launch, unless `options`
   /// names an algorithm or a launch shape, or a reproducible communicator reduces floats.
@@ -490,9 +492,9 @@ class Communicator {
                              std::span<std::remove_const_t<T>> recv, const NeighborBlocks& received,
                              StreamRef stream = {}, const CallOptions& options = {}) {
     constexpr std::string_view what = "neighbor_all_to_all_v";
-    if (blocks_fit(what, "send", send.size(), {sent.counts, sent.displacements}, sent.peers) &&
-        blocks_fit(what, "recv", recv.size(), {received.counts, received.displacements},
-                   received.peers))
+    const Peers peers{sent.peers, received.peers};
+    if (blocks_fit(what, "send", send.size(), {sent.counts, sent.displacements}, &peers) &&
+        blocks_fit(what, "recv", recv.size(), {received.counts, received.displacements}, &peers))
       neighbor_all_to_all_v(send.data(), sent, recv.data(), received,
                             data_type_of<std::remove_const_t<T>>, stream, options);
   }
@@ -503,6 +505,19 @@ class Communicator {
   /// either all pass a `recv` in symmetric memory, at the same offset, or none does.
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream = {},
                const CallOptions& options = {});
+
+  /// The ranks to which the messages of a call go, and from which they come.
+  struct Peers {
+    std::span<const int> to{}, from{};
+  };
+  /// For interfaces on top of this one that check arguments themselves. Refuses a call as the
+  /// communicator does: it takes its number, so other ranks that make the call are told `error`,
+  /// and no later call is taken for it. Throws `error`, or lets the group throw it at its end.
+  /// `call`: what is known of it; its collective and count matter, and `send_recv` is a message to
+  /// and from each rank.
+  void refuse(const Error& error, const Call& call);
+  /// The same for messages that have elements.
+  void refuse(const Error& error, const Peers& peers);
 
   /// No rank's stream passes this point before all ranks' streams have reached it. Asynchronous
   /// like every call.
@@ -587,11 +602,11 @@ class Communicator {
   /// throws.
   bool extents_fit(Collective collective, std::size_t send, std::size_t recv, std::size_t count,
                    int root = 0) const;
-  /// The same for blocks in a buffer of `size` elements. `peers`: whose blocks they are, if not one
-  /// for each rank. Lists of other lengths are left to the call itself.
+  /// The same for blocks in a buffer of `size` elements, "send" or "recv". `peers`: those of the
+  /// call, if it has not one block for each rank. Lists of other lengths are left to the call
+  /// itself.
   bool blocks_fit(std::string_view what, std::string_view buffer, std::size_t size,
-                  const BlocksOf& blocks,
-                  std::optional<std::span<const int>> peers = std::nullopt) const;
+                  const BlocksOf& blocks, const Peers* peers = nullptr) const;
   bool counts_fit(std::string_view what, std::size_t send, std::span<const std::size_t> counts,
                   std::size_t recv) const;
   void reduce_on_host(Collective collective, const void* send, void* recv, std::size_t count,
@@ -599,7 +614,8 @@ class Communicator {
                       std::size_t elements = 0);
   template <class MakeEnds>
   void by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
-                   StreamRef stream, const CallOptions& options, const CallByAll* by_all = nullptr);
+                   StreamRef stream, const CallOptions& options, const CallByAll* by_all,
+                   const Peers& peers = {});
   Call completed(const Call& call, const CallOptions& options) const;
   const CommunicatorState& member_of(std::string_view call) const;  // also in a forked child
   CommunicatorState& state(std::string_view call) const;

@@ -11,11 +11,13 @@ namespace plait {
 
 /// What kind of error it is. docs/troubleshooting.md says what to do.
 enum class ErrorCode : std::uint8_t {
-  /// The call itself is wrong. Nothing was enqueued.
+  /// The call itself is wrong. Nothing was enqueued. The call still has a number: other ranks that
+  /// make it get `mismatch`, and the communicator is broken. If all ranks refuse it, they go on.
   invalid_argument,
-  /// A valid call that this build, device or algorithm can't serve. Nothing was enqueued.
+  /// A valid call that this build, device or algorithm can't serve. The rest is as above.
   unsupported,
-  /// Ranks disagree. Thrown on all ranks that still have the communicator when this is found.
+  /// Ranks disagree, or one has refused a call that others have made. Thrown on all ranks that
+  /// still have the communicator when this is found.
   mismatch,
   /// Two devices can't reach each other's memory. Thrown on all ranks.
   no_peer_access,

@@ -25,7 +25,8 @@ namespace plait {
 ///   all of these streams, and later work on any of these streams waits for all of them.
 /// - Either all streams of a group are being captured in a graph, or none is.
 /// - A call that would throw outside a group does not throw inside one. The end throws instead, and
-///   enqueues nothing of the group. It also throws if calls overlap, or if only some of the streams
+///   enqueues nothing of the group: other ranks that enqueue theirs are told, as for a single call
+///   that one rank refuses. It also throws if calls overlap, or if only some of the streams
 ///   are being captured. An error that comes later, at a launch, aborts all communicators with
 ///   calls in the group, because other ranks would wait for the calls that were not enqueued.
 /// - `synchronize` and `copy` of a communicator with calls in the group are refused: `synchronize`

@@ -423,6 +423,14 @@ plait_status plait_exscan(plait_comm comm, const void* send, void* recv, size_t 
 /** No rank's stream passes this point before all ranks' streams have reached it. One that blocks:
  * `plait_enqueue` of PLAIT_BARRIER with the option. */
 plait_status plait_barrier(plait_comm comm, plait_stream_t stream);
+/** `plait_refuse` for a call that other ranks make, too: it takes its number, like a call that the
+ * communicator refuses itself, so they are told the reason, and no later call of this rank is taken
+ * for it. `collective`: the call, or PLAIT_SEND_RECV for messages that have elements, to the ranks
+ * in `to` and from those in `from`; if both are NULL, to and from all ranks. */
+plait_status plait_refuse_call(plait_comm comm, plait_collective collective, const int* to,
+                               size_t sends, const int* from, size_t receives,
+                               const char* sentence);
+
 /** Any of these, for programs that learn at run time which one. PLAIT_SEND_RECV sends to the next
  * rank and receives from the previous one. */
 plait_status plait_enqueue(plait_comm comm, const plait_call* call, const void* send, void* recv,

@@ -101,7 +101,7 @@ plait_status fail(const Error& error) noexcept {
 
 void refuse(Where where, const std::string& why) {
   const std::string rank = where.rank < 0 ? "" : fmt::format("rank {}: ", where.rank);
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}{}", where.call, rank, why));
+  throw WrongArgument(ErrorCode::invalid_argument, fmt::format("{}: {}{}", where.call, rank, why));
 }
 
 void check_size(Where where, const char* structure, std::size_t size, std::size_t known) {

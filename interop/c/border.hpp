@@ -72,6 +72,10 @@ struct Where {
   int rank;  // -1: unknown
 };
 
+/// An argument that this interface itself refuses: the call has not come to the communicator.
+struct WrongArgument : Error {
+  using Error::Error;
+};
 [[noreturn]] void refuse(Where where, const std::string& why);
 
 /// `*pointer`; refuses a null pointer.

@@ -56,13 +56,28 @@ plait_status grouped(const char* call, Body&& body) noexcept {
   });
 }
 
-/// Runs `body(Caller)`.
-template <class Body>
-plait_status enqueued(const char* call, plait_comm comm, Body&& body) noexcept {
+/// Runs `body(Caller)`. `refused`: as Communicator::refuse, a Call or Peers.
+template <class Refused, class Body>
+plait_status enqueued(const char* call, plait_comm comm, const Refused& refused,
+                      Body&& body) noexcept {
   return grouped(call, [&] {
     const auto owner = Communicators::instance().pin(call, id_of(comm));
-    body(Caller{owner->comm, {call, owner->comm.rank()}});
+    try {
+      body(Caller{owner->comm, {call, owner->comm.rank()}});
+    } catch (const WrongArgument& error) {
+      owner->comm.refuse(error, refused);
+      throw;  // within a group, too
+    }
   });
+}
+
+/// What is known of a call without its description. As `send_recv` it is messages to all ranks.
+Call made(Collective collective, std::size_t count = 1) {
+  return {.collective = collective, .count = count};
+}
+/// The peer of a message, if that has elements.
+std::span<const int> peer(const int& rank, std::size_t count) {
+  return {&rank, count == 0 ? 0u : 1u};
 }
 
 }  // namespace
@@ -71,72 +86,79 @@ plait_status enqueued(const char* call, plait_comm comm, Body&& body) noexcept {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::c;
 
-#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                                 \
-  plait_status plait_##NAME(                                                                 \
-      plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type,     \
-      PLAIT_IF_##OP(plait_reduce_op op, ) PLAIT_IF_##ROOT(int root, ) plait_stream_t stream, \
-      const plait_call_options* options) {                                                   \
-    return enqueued("plait_" #NAME, comm, [&](const Caller& by) {                            \
-      by.comm.NAME(send, recv, count, by.type(type),                                         \
-                   PLAIT_IF_##OP(by.op(op), ) PLAIT_IF_##ROOT(root, ) stream_ref(stream),    \
-                   by.options(options));                                                     \
-    });                                                                                      \
+#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                                     \
+  plait_status plait_##NAME(                                                                     \
+      plait_comm comm, const void* send, void* recv, size_t count, plait_data_type type,         \
+      PLAIT_IF_##OP(plait_reduce_op op, ) PLAIT_IF_##ROOT(int root, ) plait_stream_t stream,     \
+      const plait_call_options* options) {                                                       \
+    return enqueued("plait_" #NAME, comm, made(Collective::NAME, count), [&](const Caller& by) { \
+      by.comm.NAME(send, recv, count, by.type(type),                                             \
+                   PLAIT_IF_##OP(by.op(op), ) PLAIT_IF_##ROOT(root, ) stream_ref(stream),        \
+                   by.options(options));                                                         \
+    });                                                                                          \
   }
 PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
 #undef PLAIT_DEFINE
 
 plait_status plait_all_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
                                  const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_all_reduce_by", comm, [&](const Caller& by) {
-    by.comm.all_reduce(send, recv, count, host_operation(by.where, op), stream_ref(stream));
-  });
+  return enqueued(
+      "plait_all_reduce_by", comm, made(Collective::all_reduce, count), [&](const Caller& by) {
+        by.comm.all_reduce(send, recv, count, host_operation(by.where, op), stream_ref(stream));
+      });
 }
 plait_status plait_reduce_scatter_by(plait_comm comm, const void* send, void* recv, size_t count,
                                      const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_reduce_scatter_by", comm, [&](const Caller& by) {
-    by.comm.reduce_scatter(send, recv, count, host_operation(by.where, op), stream_ref(stream));
-  });
+  return enqueued("plait_reduce_scatter_by", comm, made(Collective::reduce_scatter, count),
+                  [&](const Caller& by) {
+                    by.comm.reduce_scatter(send, recv, count, host_operation(by.where, op),
+                                           stream_ref(stream));
+                  });
 }
 plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
                              const plait_host_operation* op, int root, plait_stream_t stream) {
-  return enqueued("plait_reduce_by", comm, [&](const Caller& by) {
+  return enqueued("plait_reduce_by", comm, made(Collective::reduce, count), [&](const Caller& by) {
     by.comm.reduce(send, recv, count, host_operation(by.where, op), root, stream_ref(stream));
   });
 }
 plait_status plait_scan_by(plait_comm comm, const void* send, void* recv, size_t count,
                            const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_scan_by", comm, [&](const Caller& by) {
+  return enqueued("plait_scan_by", comm, made(Collective::scan, count), [&](const Caller& by) {
     by.comm.scan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
   });
 }
 plait_status plait_exscan_by(plait_comm comm, const void* send, void* recv, size_t count,
                              const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_exscan_by", comm, [&](const Caller& by) {
+  return enqueued("plait_exscan_by", comm, made(Collective::exscan, count), [&](const Caller& by) {
     by.comm.exscan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
   });
 }
 
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_send", comm, [&](const Caller& by) {
-    by.comm.send(data, count, by.type(type), to, stream_ref(stream), by.options(options));
-  });
+  return enqueued(
+      "plait_send", comm, Communicator::Peers{.to = peer(to, count)}, [&](const Caller& by) {
+        by.comm.send(data, count, by.type(type), to, stream_ref(stream), by.options(options));
+      });
 }
 
 plait_status plait_recv(plait_comm comm, void* data, size_t count, plait_data_type type, int from,
                         plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_recv", comm, [&](const Caller& by) {
-    by.comm.recv(data, count, by.type(type), from, stream_ref(stream), by.options(options));
-  });
+  return enqueued(
+      "plait_recv", comm, Communicator::Peers{.from = peer(from, count)}, [&](const Caller& by) {
+        by.comm.recv(data, count, by.type(type), from, stream_ref(stream), by.options(options));
+      });
 }
 
 plait_status plait_send_recv(plait_comm comm, const void* send, size_t send_count, int to,
                              void* recv, size_t recv_count, int from, plait_data_type type,
                              plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_send_recv", comm, [&](const Caller& by) {
-    by.comm.send_recv(send, send_count, to, recv, recv_count, from, by.type(type),
-                      stream_ref(stream), by.options(options));
-  });
+  return enqueued("plait_send_recv", comm,
+                  Communicator::Peers{peer(to, send_count), peer(from, recv_count)},
+                  [&](const Caller& by) {
+                    by.comm.send_recv(send, send_count, to, recv, recv_count, from, by.type(type),
+                                      stream_ref(stream), by.options(options));
+                  });
 }
 
 plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t* send_counts,
@@ -144,7 +166,7 @@ plait_status plait_all_to_all_v(plait_comm comm, const void* send, const size_t*
                                 const size_t* recv_counts, const size_t* recv_displacements,
                                 plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options) {
-  return enqueued("plait_all_to_all_v", comm, [&](const Caller& by) {
+  return enqueued("plait_all_to_all_v", comm, made(Collective::send_recv), [&](const Caller& by) {
     by.comm.all_to_all_v(send, by.sent(send_counts, send_displacements), recv,
                          by.received(recv_counts, recv_displacements), by.type(type),
                          stream_ref(stream), by.options(options));
@@ -155,7 +177,7 @@ plait_status plait_all_gather_v(plait_comm comm, const void* send, size_t count,
                                 const size_t* recv_counts, const size_t* recv_displacements,
                                 plait_data_type type, plait_stream_t stream,
                                 const plait_call_options* options) {
-  return enqueued("plait_all_gather_v", comm, [&](const Caller& by) {
+  return enqueued("plait_all_gather_v", comm, made(Collective::send_recv), [&](const Caller& by) {
     by.comm.all_gather_v(send, count, recv, by.received(recv_counts, recv_displacements),
                          by.type(type), stream_ref(stream), by.options(options));
   });
@@ -165,7 +187,7 @@ plait_status plait_gather_v(plait_comm comm, const void* send, size_t count, voi
                             const size_t* recv_counts, const size_t* recv_displacements,
                             plait_data_type type, int root, plait_stream_t stream,
                             const plait_call_options* options) {
-  return enqueued("plait_gather_v", comm, [&](const Caller& by) {
+  return enqueued("plait_gather_v", comm, made(Collective::send_recv), [&](const Caller& by) {
     Communicator::BlocksOf received;
     if (by.comm.rank() == root) received = by.received(recv_counts, recv_displacements);
     by.comm.gather_v(send, count, recv, received, by.type(type), root, stream_ref(stream),
@@ -177,7 +199,7 @@ plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* se
                              const size_t* send_displacements, void* recv, size_t count,
                              plait_data_type type, int root, plait_stream_t stream,
                              const plait_call_options* options) {
-  return enqueued("plait_scatter_v", comm, [&](const Caller& by) {
+  return enqueued("plait_scatter_v", comm, made(Collective::send_recv), [&](const Caller& by) {
     Communicator::BlocksOf sent;
     if (by.comm.rank() == root) sent = by.sent(send_counts, send_displacements);
     by.comm.scatter_v(send, sent, recv, count, by.type(type), root, stream_ref(stream),
@@ -188,7 +210,7 @@ plait_status plait_scatter_v(plait_comm comm, const void* send, const size_t* se
 plait_status plait_reduce_scatter_v(plait_comm comm, const void* send, const size_t* counts,
                                     void* recv, plait_data_type type, plait_reduce_op op,
                                     plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_reduce_scatter_v", comm, [&](const Caller& by) {
+  return enqueued("plait_reduce_scatter_v", comm, made(Collective::reduce), [&](const Caller& by) {
     const auto ranks = static_cast<std::size_t>(by.comm.size());
     by.comm.reduce_scatter_v(send, by.array(counts, ranks, "counts"), recv, by.type(type),
                              by.op(op), stream_ref(stream), by.options(options));
@@ -202,7 +224,9 @@ plait_status plait_neighbor_all_to_all_v(plait_comm comm, const void* send, size
                                          const size_t* recv_counts,
                                          const size_t* recv_displacements, plait_data_type type,
                                          plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_neighbor_all_to_all_v", comm, [&](const Caller& by) {
+  const Communicator::Peers peers{{send_peers, send_peers == nullptr ? 0 : sends},
+                                  {recv_peers, recv_peers == nullptr ? 0 : receives}};
+  return enqueued("plait_neighbor_all_to_all_v", comm, peers, [&](const Caller& by) {
     const Communicator::NeighborBlocks sent{
         by.array(send_peers, sends, "send_peers"), by.array(send_counts, sends, "send_counts"),
         by.array(send_displacements, sends, "send_displacements")};
@@ -216,13 +240,13 @@ plait_status plait_neighbor_all_to_all_v(plait_comm comm, const void* send, size
 }
 
 plait_status plait_barrier(plait_comm comm, plait_stream_t stream) {
-  return enqueued("plait_barrier", comm,
+  return enqueued("plait_barrier", comm, made(Collective::barrier),
                   [&](const Caller& by) { by.comm.barrier(stream_ref(stream)); });
 }
 
 plait_status plait_enqueue(plait_comm comm, const plait_call* call, const void* send, void* recv,
                            plait_stream_t stream, const plait_call_options* options) {
-  return enqueued("plait_enqueue", comm, [&](const Caller& by) {
+  return enqueued("plait_enqueue", comm, made(Collective::all_reduce), [&](const Caller& by) {
     by.comm.enqueue(described_call(by.where, call), send, recv, stream_ref(stream),
                     by.options(options));
   });
@@ -239,4 +263,19 @@ plait_status plait_refuse(const char* sentence) {
   constexpr const char* call = "plait_refuse";
   return grouped(
       call, [&] { throw Error(ErrorCode::invalid_argument, &needed(call, sentence, "sentence")); });
+}
+
+plait_status plait_refuse_call(plait_comm comm, plait_collective collective, const int* to,
+                               size_t sends, const int* from, size_t receives,
+                               const char* sentence) {
+  constexpr const char* call = "plait_refuse_call";
+  return grouped(call, [&] {
+    const Error error(ErrorCode::invalid_argument, &needed(call, sentence, "sentence"));
+    const auto owner = Communicators::instance().pin(call, id_of(comm));
+    if (collective == PLAIT_SEND_RECV && (to != nullptr || from != nullptr))
+      owner->comm.refuse(error, Communicator::Peers{{to, to == nullptr ? 0 : sends},
+                                                    {from, from == nullptr ? 0 : receives}});
+    else owner->comm.refuse(error, made(static_cast<Collective>(collective)));
+    throw error;  // within a group, too
+  });
 }

@@ -43,11 +43,12 @@ contains
 
   !> True if an array's elements lie one behind the other, and their number is known. Other arrays
   !> are refused.
-  logical function is_whole(name, comm, array, status)
+  logical function is_whole(name, comm, array, status, to, from)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: array
     integer, intent(out), optional :: status
+    integer, intent(in), optional :: to(:), from(:)  ! as of plait_refuse_call
     integer :: rank, problem
     character(200) :: sentence
     is_whole = array%contiguous .and. array%count >= 0
@@ -60,7 +61,7 @@ contains
     if (array%count < 0) write (sentence, '(3a, i0, 5a)') 'plait_', name, ': rank ', rank, ': ', &
       trim(array%name), ' is an assumed-size array, whose length is not known: pass a section ' // &
       'of it, like ', trim(array%name), '(1:n)'
-    call plait_refuse(trim(sentence), status)
+    call plait_refuse_call(name, comm, trim(sentence), status, to, from)
   end function
 
   !> True if two arrays fit each other; `count` is then the elements of a block. Other arrays are
@@ -101,7 +102,7 @@ contains
     if (fits) return
     write (sentence, '(3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': send has ', send%count, &
       ' elements and recv ', recv%count, ', which do not fit each other for ', ranks, ' ranks'
-    call plait_refuse(trim(sentence), status)
+    call plait_refuse_call(name, comm, trim(sentence), status)
   end function
 
   !> The same for an array of a call in place, which is both buffers: `send` and `recv` are then
@@ -143,7 +144,7 @@ contains
     end if
     write (sentence, '(3a, 3(i0, a))') 'plait_', name, ': rank ', rank, ': x has ', x%count, &
       ' elements, which are no block for each of ', ranks, ' ranks'
-    call plait_refuse(trim(sentence), status)
+    call plait_refuse_call(name, comm, trim(sentence), status)
   end function
 
   !> This rank, and the number of ranks.
@@ -157,13 +158,14 @@ contains
 
   !> True if all blocks lie within the array. Others are refused. `peers`: whose blocks they are, if
   !> not one for each rank.
-  logical function holds(name, comm, array, counts, displacements, peers, status)
+  logical function holds(name, comm, array, counts, displacements, peers, status, to, from)
     character(*), intent(in) :: name
     type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: array
     integer(c_size_t), intent(in) :: counts(:), displacements(:)
     integer, intent(in), optional :: peers(:)
     integer, intent(out), optional :: status
+    integer, intent(in), optional :: to(:), from(:)
     integer :: rank, problem, i, peer
     character(200) :: sentence
     holds = .true.
@@ -184,7 +186,7 @@ contains
         write (sentence, '(3a, i0, 3a, 4(i0, a))') 'plait_', name, ': rank ', rank, ': ', &
           trim(array%name), ' has ', array%count, ' elements, and the block of rank ', peer, &
           ' is ', count, ' from element ', at, ' on'
-        call plait_refuse(trim(sentence), status)
+        call plait_refuse_call(name, comm, trim(sentence), status, to, from)
         return
       end associate
     end do
@@ -197,7 +199,7 @@ contains
     type(c_ptr), intent(in), optional :: stream
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
-    if (.not. is_whole('send', comm, data, status)) return
+    if (.not. is_whole('send', comm, data, status, to=[to])) return
     call plait_send(comm, data%at, data%count, data%type, to, stream, options, status)
   end subroutine
 
@@ -208,7 +210,7 @@ contains
     type(c_ptr), intent(in), optional :: stream
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
-    if (.not. is_whole('recv', comm, data, status)) return
+    if (.not. is_whole('recv', comm, data, status, from=[from])) return
     call plait_recv(comm, data%at, data%count, data%type, from, stream, options, status)
   end subroutine
 
@@ -219,8 +221,8 @@ contains
     type(c_ptr), intent(in), optional :: stream
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
-    if (.not. is_whole('send_recv', comm, send, status)) return
-    if (.not. is_whole('send_recv', comm, recv, status)) return
+    if (.not. is_whole('send_recv', comm, send, status, [to], [from])) return
+    if (.not. is_whole('send_recv', comm, recv, status, [to], [from])) return
     call plait_send_recv(comm, send%at, send%count, to, recv%at, recv%count, from, send%type, &
       stream, options, status)
   end subroutine
@@ -311,10 +313,12 @@ contains
     type(plait_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     character(*), parameter :: name = 'neighbor_all_to_all_v'
-    if (.not. is_whole(name, comm, send, status)) return
-    if (.not. is_whole(name, comm, recv, status)) return
-    if (.not. holds(name, comm, send, send_counts, send_displacements, send_peers, status)) return
-    if (.not. holds(name, comm, recv, recv_counts, recv_displacements, recv_peers, status)) return
+    if (.not. is_whole(name, comm, send, status, send_peers, recv_peers)) return
+    if (.not. is_whole(name, comm, recv, status, send_peers, recv_peers)) return
+    if (.not. holds(name, comm, send, send_counts, send_displacements, send_peers, status, &
+      send_peers, recv_peers)) return
+    if (.not. holds(name, comm, recv, recv_counts, recv_displacements, recv_peers, status, &
+      send_peers, recv_peers)) return
     call plait_neighbor_all_to_all_v(comm, send%at, send_peers, send_counts, send_displacements, &
       recv%at, recv_peers, recv_counts, recv_displacements, send%type, stream, options, status)
   end subroutine
@@ -387,8 +391,8 @@ contains
     call place(comm, rank, ranks, problem)
     ! The call itself refuses a dead communicator, and another number of counts.
     if (problem == PLAIT_SUCCESS .and. size(counts) == ranks) then
-      if (.not. has(name, rank, send, sum(counts), 'the counts add up to ', status)) return
-      if (.not. has(name, rank, recv, counts(rank + 1), 'its count is ', status)) return
+      if (.not. has(name, comm, send, sum(counts), 'the counts add up to ', status)) return
+      if (.not. has(name, comm, recv, counts(rank + 1), 'its count is ', status)) return
     end if
     call plait_reduce_scatter_v(comm, send%at, counts, recv%at, send%type, op, stream, options, &
       status)
@@ -410,25 +414,26 @@ contains
     own = x%at
     call place(comm, rank, ranks, problem)
     if (problem == PLAIT_SUCCESS .and. size(counts) == ranks) then
-      if (.not. has(name, rank, x, sum(counts), 'the counts add up to ', status)) return
+      if (.not. has(name, comm, x, sum(counts), 'the counts add up to ', status)) return
       own = transfer(transfer(x%at, 0_c_intptr_t) + sum(counts(:rank)) * plait_size_of(x%type), own)
     end if
     call plait_reduce_scatter_v(comm, x%at, counts, own, x%type, op, stream, options, status)
   end subroutine
 
   !> True if an array has as many elements as the counts say. Others are refused.
-  logical function has(name, rank, array, wanted, because, status)
+  logical function has(name, comm, array, wanted, because, status)
     character(*), intent(in) :: name, because
-    integer, intent(in) :: rank
+    type(plait_comm), intent(in) :: comm
     type(elements), intent(in) :: array
     integer(c_size_t), intent(in) :: wanted
     integer, intent(out), optional :: status
     character(200) :: sentence
     has = array%count == wanted
     if (has) return
-    write (sentence, '(3a, i0, 3a, 2(i0, 2a))') 'plait_', name, ': rank ', rank, ': ', &
+    write (sentence, '(3a, i0, 3a, 2(i0, 2a))') 'plait_', name, ': rank ', plait_comm_rank(comm), &
+      ': ', &
       trim(array%name), ' has ', array%count, ' elements, and ', because, wanted
-    call plait_refuse(trim(sentence), status)
+    call plait_refuse_call(name, comm, trim(sentence), status)
   end function
 
   !> False on all ranks of a dead communicator, which the call itself refuses.

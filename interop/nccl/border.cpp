@@ -85,10 +85,10 @@ Result result_of(ErrorCode code) noexcept {
 }
 
 void refuse(const char* call, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", call, why));
+  throw WrongArgument(ErrorCode::invalid_argument, fmt::format("{}: {}", call, why));
 }
 void refuse_use(const char* call, std::string_view why) {
-  throw Error(ErrorCode::unsupported, fmt::format("{}: {}", call, why));
+  throw WrongArgument(ErrorCode::unsupported, fmt::format("{}: {}", call, why));
 }
 
 DataType data_type(const char* call, TypeNumber type) {

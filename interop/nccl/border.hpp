@@ -44,6 +44,10 @@ Result guarded(const char* call, Body&& body) noexcept {
   }
 }
 
+/// An argument that this interface itself refuses: the call has not come to the communicator.
+struct WrongArgument : Error {
+  using Error::Error;
+};
 /// A call with a wrong argument: ncclInvalidArgument.
 [[noreturn]] void refuse(const char* call, std::string_view why);
 /// A call that NCCL may serve, and Plait does not, or not now: ncclInvalidUsage.

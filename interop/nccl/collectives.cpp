@@ -2,6 +2,7 @@
 #include "algorithms/contract/collectives.hpp"
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "interop/nccl/border.hpp"
@@ -129,11 +130,25 @@ void check_rank(const Wish& wish, const Communicator& own, const char* what) {
          fmt::format("{} {} is none of the ranks 0 to {}", what, wish.root, own.size() - 1));
 }
 
-Result collective(const Wish& wish) noexcept {
+/// Runs `body(comm, own)` for the communicator of the call. `refused`: as Communicator::refuse.
+template <class Refused, class Body>
+Result enqueued(const Wish& wish, const Refused& refused, const Body& body) noexcept {
   return grouped(wish.name, [&] {
     const auto pinned = pin(wish.name, wish.comm);
     const std::shared_ptr<Comm>& comm = *pinned;
     Communicator& own = comm->use(wish.name);
+    try {
+      body(comm, own);
+    } catch (const WrongArgument& error) {
+      own.refuse(error, refused);
+      throw;  // within a group, too
+    }
+  });
+}
+
+Result collective(const Wish& wish) noexcept {
+  const Call made{.collective = wish.collective, .count = wish.count};
+  return enqueued(wish, made, [&](const std::shared_ptr<Comm>& comm, Communicator& own) {
     Call call{.collective = wish.collective,
               .type = data_type(wish.name, wish.type),
               .count = wish.count,
@@ -152,10 +167,10 @@ Result collective(const Wish& wish) noexcept {
 
 /// One end of a message: `send` or `recv` is null.
 Result message(const Wish& wish, bool sends) noexcept {
-  return grouped(wish.name, [&] {
-    const auto pinned = pin(wish.name, wish.comm);
-    const std::shared_ptr<Comm>& comm = *pinned;
-    Communicator& own = comm->use(wish.name);
+  const std::span<const int> peer(&wish.root, wish.count == 0 ? 0u : 1u);
+  const Communicator::Peers peers{.to = sends ? peer : std::span<const int>(),
+                                  .from = sends ? std::span<const int>() : peer};
+  return enqueued(wish, peers, [&](const std::shared_ptr<Comm>& comm, Communicator& own) {
     const Call call{.collective = Collective::send_recv,
                     .type = data_type(wish.name, wish.type),
                     .count = wish.count};

@@ -26,6 +26,8 @@ namespace plait {
 Backend& backend_of(const Communicator& comm);
 class Selector;
 const Selector& selector_of(const Communicator& comm);
+void refuse_group(const std::string& why) noexcept;
+void cancel_group() noexcept;
 
 namespace nccl {
 

@@ -73,19 +73,11 @@ void Group::clear() noexcept {
   written_.clear();
 }
 
-/// Drops the jobs, and the calls that Plait's group has collected: an exception that leaves an
-/// inner group makes the outer one enqueue nothing.
-void Group::discard() noexcept {
-  try {
-    const plait::Group inner;
-    throw Error(ErrorCode::aborted, "the group that this call was in failed");
-  } catch (const Error& error) {
-    for (const Job& job : jobs_) job.drop(error);
-  }
-  try {
-    group_end();
-  } catch (const Error&) {  // it says that the inner group was left
-  }
+/// Drops the jobs, and the calls that Plait's group has collected.
+void Group::discard(const std::function<void()>& drop_calls) noexcept {
+  for (const Job& job : jobs_)
+    job.drop(Error(ErrorCode::aborted, "the group that this call was in failed"));
+  drop_calls();
   for (const auto& act : after_) static_cast<void>(guarded("ncclGroupEnd", [&] { act(false); }));
 }
 
@@ -111,7 +103,7 @@ Result Group::end() noexcept {
   if (--depth_ > 0) return Result::success;
   if (failure_) {
     const Failure failure = *std::exchange(failure_, std::nullopt);
-    discard();
+    discard([&] { refuse_group(failure.sentence); });
     clear();
     return fail(failure.result, failure.sentence);
   }
@@ -146,7 +138,7 @@ Result Group::simulate(float& microseconds) noexcept {
   microseconds = static_cast<float>(sum);
   depth_ = 0;
   const auto failure = std::exchange(failure_, std::nullopt);
-  discard();
+  discard([] { cancel_group(); });
   clear();
   return failure ? fail(failure->result, failure->sentence) : estimated;
 }

@@ -58,7 +58,7 @@ class Group {
     std::vector<Place> all_;
   };
   Result enqueue() noexcept;
-  void discard() noexcept;
+  void discard(const std::function<void()>& drop_calls) noexcept;
   void clear() noexcept;
 
   int depth_ = 0;

@@ -7,6 +7,7 @@
 //   late ALGORITHM         the same, and rank 0's process ends once its time is over: the victim
 //                          comes after that
 //   inside ALGORITHM RANK  stopped in the middle of a call, which all ranks have enqueued
+//   refused ALGORITHM      a call of it is refused, and it goes on
 //   differs ALGORITHM      it makes a call of another size; `message`: it receives one
 //   growing HOW            killed or stopped in a call that allocates scratch memory with the
 //                          others. HOW: kill or stop
@@ -51,6 +52,7 @@ std::map<std::string, Fault> faults() {
       {"late", [](const std::string& algorithm) { stopped(algorithm, true); }},
       {"inside", stopped_inside},
       {"differs", differs},
+      {"refused", refused},
       {"growing", growing},
       {"gone", [](const std::string&) { gone(); }},
       {"exits", [](const std::string&) { exits(); }},

@@ -60,5 +60,11 @@ case $mode in
       expect "^rank $rank: mismatch: ranks disagree in call 11: rank . calls $calls; rank . calls "
     done
     ;;
+  refused)
+    why="all_reduce: rank 1: send is null, with count 1000; rank [02] calls all_reduce of"
+    for rank in 0 1 2; do
+      expect "^rank $rank: mismatch: rank 1's call 11 was refused: $why"
+    done
+    ;;
   *) fail "there is no mode $mode" ;;
 esac

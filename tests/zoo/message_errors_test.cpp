@@ -45,16 +45,16 @@ TEST_P(Messages, BadArgumentsAreRefused) {
                   HasSubstr(fmt::format("peer {} is none of the ranks", ranks))));
     refused([&] { comm.recv(to, 1, f32, -1); },
             AllOf(HasSubstr("recv: " + who), HasSubstr("peer -1")));
-    refused([&] { comm.send(nullptr, 3, f32, 0); }, HasSubstr("send is null, with count 3"));
-    refused([&] { comm.recv(nullptr, 3, f32, 0); }, HasSubstr("recv is null, with count 3"));
-    refused([&] { comm.recv(static_cast<std::byte*>(to) + 1, 3, f32, 0); },
+    refused([&] { comm.send(nullptr, 3, f32, self); }, HasSubstr("send is null, with count 3"));
+    refused([&] { comm.recv(nullptr, 3, f32, self); }, HasSubstr("recv is null, with count 3"));
+    refused([&] { comm.recv(static_cast<std::byte*>(to) + 1, 3, f32, self); },
             HasSubstr("not aligned"));
-    refused([&] { comm.send(from, ~std::size_t{0} / 2, f32, 0); }, HasSubstr("overflows"));
-    refused([&] { comm.send(from, 1, static_cast<DataType>(99), 0); },
+    refused([&] { comm.send(from, ~std::size_t{0} / 2, f32, self); }, HasSubstr("overflows"));
+    refused([&] { comm.send(from, 1, static_cast<DataType>(99), self); },
             HasSubstr("99 is no data type"));
-    refused([&] { comm.send(from, 1, f32, 0, {}, {.algorithm = "rign"}); },
+    refused([&] { comm.send(from, 1, f32, self, {}, {.algorithm = "rign"}); },
             HasSubstr("unknown algorithm"));
-    expect_error(error_of([&] { comm.send(from, 1, f32, 0, {}, {.algorithm = "ring"}); }),
+    expect_error(error_of([&] { comm.send(from, 1, f32, self, {}, {.algorithm = "ring"}); }),
                  ErrorCode::unsupported, HasSubstr("\"ring\" serves"));
     refused([&] { comm.send(from, 1, f32, self); },
             AllOf(HasSubstr("sends to itself: 1 messages, and receives 0"), HasSubstr("nothing")));

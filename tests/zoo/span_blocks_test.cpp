@@ -185,16 +185,17 @@ TEST_P(SpanBlocks, BlocksBeyondTheSpanAreRefused) {
             fmt::format("recv has {} elements, and the count of rank {} is {}", of.self, of.self,
                         of.self + 1),
             [&] { of.comm.reduce_scatter_v(from, of.counts, to.first(of.self), ReduceOp::sum); });
-    const std::array peer{of.comm.size() - 1};
+    const std::array next{(self + 1) % of.comm.size()},
+        before{(self + of.comm.size() - 1) % of.comm.size()};
     const Counts one{1}, front{0}, end{of.all}, far{~std::size_t{0}};
     refused("neighbor_all_to_all_v",
             fmt::format("send has {} elements, and the block of rank {} is 1 from element {} on",
-                        of.all, peer[0], of.all),
+                        of.all, next[0], of.all),
             [&] {
-              of.comm.neighbor_all_to_all_v(from, {peer, one, end}, to, {peer, one, front});
+              of.comm.neighbor_all_to_all_v(from, {next, one, end}, to, {before, one, front});
             });
     refused("neighbor_all_to_all_v", fmt::format("recv has {} elements", of.all), [&] {
-      of.comm.neighbor_all_to_all_v(from, {peer, one, front}, to, {peer, far, front});
+      of.comm.neighbor_all_to_all_v(from, {next, one, front}, to, {before, far, front});
     });
     // Lists of wrong lengths are the call's own affair.
     const Counts longer(of.n + 1, 0);

@@ -306,8 +306,8 @@ TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
             HasSubstr("is not in symmetric memory"));
     const std::string only =
         "the option `symmetric` is for send_recv, which says where the receiver's buffer lies";
-    refused([&] { comm.send(from, 3, f32, 0, {}, symmetric); }, "send: " + who + only);
-    refused([&] { comm.recv(to, 3, f32, 0, {}, symmetric); }, "recv: " + who + only);
+    refused([&] { comm.send(from, 3, f32, self, {}, symmetric); }, "send: " + who + only);
+    refused([&] { comm.recv(to, 3, f32, self, {}, symmetric); }, "recv: " + who + only);
     const std::vector<std::size_t> zeros(static_cast<std::size_t>(comm.size()));
     refused(
         [&] {

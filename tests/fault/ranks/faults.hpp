@@ -73,6 +73,7 @@ void creates();
 void stopped(const std::string& algorithm, bool late);
 void stopped_inside(const std::string& algorithm);
 void differs(const std::string& algorithm);
+void refused(const std::string& algorithm);
 void growing(const std::string& how);
 void forks();
 void descriptors();

@@ -88,6 +88,21 @@ void differs(const std::string& algorithm) {
   }));
 }
 
+void refused(const std::string& algorithm) {
+  Member member(std::chrono::seconds(10), algorithm);
+  member.begin();
+  std::vector<float> data(1000);
+  member.report(outcome([&] {
+    if (member.is_victim())
+      static_cast<void>(
+          outcome([&] { member.call(std::span(static_cast<float*>(nullptr), 1000)); }));
+    for (int call = 0; call < 1000; ++call) {
+      member.call(data);
+      member.comm().synchronize();
+    }
+  }));
+}
+
 void growing(const std::string& how) {
   static_cast<void>(stand_in_for_cuda<GrowingBackend>());
   Communicator comm = make_communicator(

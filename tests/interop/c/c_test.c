@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
     threads();
     aborting();
     destroying();
+    refusing();
     collectives(); /* none of it has harmed the communicator */
     messages();
   }

@@ -65,6 +65,7 @@ void deadline(void);
 void threads(void);
 void aborting(void);
 void destroying(void);
+void refusing(void);
 void after_the_end_of_mpi(void);
 
 #endif

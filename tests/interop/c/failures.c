@@ -96,3 +96,63 @@ void destroying(void) {
   }
   OK(plait_comm_destroy(copy));
 }
+
+/* What one rank calls on `on` in the place of a sum, and a word of the reason. */
+enum { ways_to_be_refused = 5 };
+static const char* refused_on(plait_comm on, int way) {
+  float x[4] = {0}, y[4];
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  switch (way) {
+    case 0:
+      INVALID(plait_all_reduce(on, NULL, x, 4, PLAIT_F32, PLAIT_SUM, stream, NULL), "all_reduce",
+              "send is null", "");
+      return "send is null";
+    case 1:
+      INVALID(plait_all_reduce(on, x, y, 4, (plait_data_type)99, PLAIT_SUM, stream, NULL),
+              "plait_all_reduce", "no data type", "");
+      return "no data type";
+    case 2:
+      options.size = 1;
+      INVALID(plait_all_reduce(on, x, y, 4, PLAIT_F32, PLAIT_SUM, stream, &options),
+              "plait_all_reduce", "has size 1", "");
+      return "has size 1";
+    case 3:
+      OK(plait_group_start());
+      OK(plait_all_reduce(on, x, y, 4, PLAIT_F32, PLAIT_SUM, stream, NULL));
+      INVALID(plait_broadcast(on, x, x, 4, (plait_data_type)99, 0, stream, NULL), "plait_broadcast",
+              "no data type", "");
+      INVALID(plait_group_end(), "group: call 2", "no data type", "");
+      return "no data type";
+    default:
+      INVALID(plait_refuse_call(on, PLAIT_ALL_REDUCE, NULL, 0, NULL, 0, "a binding: no"),
+              "a binding: no", "", "");
+      return "a binding: no";
+  }
+}
+
+/* The last rank's third call is refused, and it goes on: all hear of it, and no sum is wrong. */
+void refusing(void) {
+  if (ranks == 1) return;
+  for (int way = 0; way < ways_to_be_refused; ++way) {
+    plait_comm copy = NULL;
+    plait_status status = PLAIT_SUCCESS;
+    const char* why = "";
+    OK(plait_comm_duplicate(comm, &copy));
+    for (int call = 1; call < 40 && status == PLAIT_SUCCESS; ++call) {
+      float x[4], y[4];
+      if (call == 3 && rank == ranks - 1) {
+        why = refused_on(copy, way);
+        continue;
+      }
+      for (int i = 0; i < 4; ++i) x[i] = (float)(call * (7 * rank + 3 * i + 1));
+      status = plait_all_reduce(copy, x, y, 4, PLAIT_F32, PLAIT_SUM, stream, NULL);
+      if (status == PLAIT_SUCCESS) status = plait_synchronize(copy, stream);
+      for (int i = 0; i < 4 && status == PLAIT_SUCCESS; ++i)
+        CHECK(y[i] == (float)(call * (7 * ranks * (ranks - 1) / 2 + ranks * (3 * i + 1))));
+    }
+    CHECK(status == PLAIT_ERROR_MISMATCH &&
+          strstr(plait_last_error(), "call 3 was refused: ") != NULL &&
+          strstr(plait_last_error(), why) != NULL);
+    OK(plait_comm_destroy(copy));
+  }
+}

@@ -43,9 +43,9 @@ void symmetric_memory_and_groups(void) {
   for (i = 0; i < count; ++i)
     if (x[count + i] != (float)value(last, 1, i)) break;
   CHECK(i == count);
-  INVALID(plait_send_recv(comm, x, count, next, &last, 0, last, PLAIT_F32, stream, &options),
+  INVALID(plait_send_recv(comm, x, count, rank, &last, 0, rank, PLAIT_F32, stream, &options),
           "send_recv: rank", "the option `symmetric`", "is not in symmetric memory");
-  INVALID(plait_send(comm, x, count, PLAIT_F32, next, stream, &options), "send: rank",
+  INVALID(plait_send(comm, x, count, PLAIT_F32, rank, stream, &options), "send: rank",
           "the option `symmetric`", "for send_recv");
   OK(plait_buffer_free(buffer));
   INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");

@@ -102,7 +102,7 @@ void options_of_calls(void) {
     INVALID(plait_send(fresh, send, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense),
             "\"nonsense\"", "", "");
   if (ranks > 1)
-    INVALID(plait_recv(fresh, recv, 1, PLAIT_F64, (rank + 1) % ranks, stream, &nonsense),
+    INVALID(plait_recv(fresh, recv, 1, PLAIT_F64, (rank + ranks - 1) % ranks, stream, &nonsense),
             "\"nonsense\"", "", "");
 
   OK(plait_explain(fresh, &call, &options, text, sizeof text, NULL));

@@ -231,9 +231,11 @@ void bad_numbers(void) {
         INVALID(by_name(table[row].number, comm, x, x, 1, PLAIT_F32, operation, 0, NULL), name,
                 number, "operation");
     }
-    INVALID(plait_send(comm, x, 1, type, 0, stream, NULL), "plait_send: rank", number, "data type");
-    INVALID(plait_recv(comm, x, 1, type, 0, stream, NULL), "plait_recv: rank", number, "data type");
-    INVALID(plait_send_recv(comm, x, 1, 0, x + 4, 1, 0, type, stream, NULL),
+    INVALID(plait_send(comm, x, 1, type, rank, stream, NULL), "plait_send: rank", number,
+            "data type");
+    INVALID(plait_recv(comm, x, 1, type, rank, stream, NULL), "plait_recv: rank", number,
+            "data type");
+    INVALID(plait_send_recv(comm, x, 1, rank, x + 4, 1, rank, type, stream, NULL),
             "plait_send_recv: rank", number, "data type");
     INVALID(plait_all_to_all_v(comm, x, &zero, &zero, x, &zero, &zero, type, stream, NULL),
             "plait_all_to_all_v: rank", number, "data type");

@@ -39,7 +39,7 @@ contains
     call refused(status, 'plait_all_reduce: rank', 'x' // unknown // 'x(1:n)')
     call plait_send(comm, a, mod(rank + 1, ranks), stream, status=status)
     call refused(status, 'plait_send: rank', 'data' // unknown)
-    call plait_recv(comm, d, mod(rank + 1, ranks), stream, status=status)
+    call plait_recv(comm, d, mod(rank + ranks - 1, ranks), stream, status=status)
     call refused(status, 'plait_recv: rank', 'data' // unknown)
     call plait_send_recv(comm, a, rank, b(:n), rank, stream, status=status)
     call refused(status, 'plait_send_recv: rank', 'send' // unknown)

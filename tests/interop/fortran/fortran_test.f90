@@ -40,6 +40,7 @@ program fortran_test
   call questions()
   call refusals()
   call mistakes_enqueue_nothing()
+  call one_rank_is_refused()
   call plait_stream_destroy(stream)
   call plait_comm_destroy(comm)
   call MPI_Allreduce(MPI_IN_PLACE, failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)

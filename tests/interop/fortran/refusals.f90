@@ -7,7 +7,7 @@ module refused_calls
   use checks
   implicit none
   private
-  public :: refusals, mistakes_enqueue_nothing
+  public :: refusals, mistakes_enqueue_nothing, one_rank_is_refused
 
 contains
 
@@ -60,6 +60,33 @@ contains
     call check(after%calls == before%calls, 'what was refused was enqueued')
     call plait_synchronize(comm, stream)
     call check(all(x == 1) .and. all(y == 1), 'what was refused has written')
+  end subroutine
+
+  !> The last rank's third call is refused, and it goes on: all hear of it, and no sum is wrong.
+  subroutine one_rank_is_refused()
+    integer, parameter :: n = 4
+    real(real64), target, asynchronous :: x(2 * n), y(n)
+    type(plait_comm) :: copy
+    integer :: status, call, i
+    if (ranks == 1) return
+    call plait_comm_duplicate(comm, copy)
+    do call = 1, 40
+      x = [(real(call * (7 * rank + i), real64), i = 1, 2 * n)]
+      if (call == 3 .and. rank == ranks - 1) then
+        call plait_all_reduce(copy, x(::2), y, PLAIT_SUM, stream, status=status)
+        call refused(status, 'send is not contiguous', '')
+        cycle
+      end if
+      call plait_all_reduce(copy, x(:n), y, PLAIT_SUM, stream, status=status)
+      if (status == PLAIT_SUCCESS) call plait_synchronize(copy, stream, status)
+      if (status /= PLAIT_SUCCESS) exit
+      call check(all(y == [(call * (7 * ranks * (ranks - 1) / 2 + ranks * i), i = 1, n)]), &
+        'a result of another call')
+    end do
+    call check(status == PLAIT_ERROR_MISMATCH .and. &
+      index(plait_last_error(), 'call 3 was refused: ') > 0 .and. &
+      index(plait_last_error(), 'is not contiguous') > 0, 'no word of the refused call')
+    call plait_comm_destroy(copy)
   end subroutine
 
   include 'mistakes.inc'

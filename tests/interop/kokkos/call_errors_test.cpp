@@ -88,5 +88,31 @@ TEST(Errors, FailAGroupThoughCaught) {
   EXPECT_EQ(x(4), static_cast<double>(ranks()));
 }
 
+/// The last rank's third call is refused, and it goes on: all hear of it, and no sum is wrong.
+TEST(Errors, OfOneRankEndTheOthersCall) {
+  if (ranks() == 1) return;
+  Communicator part = comm().duplicate();
+  const auto n = static_cast<double>(ranks());
+  const Vector x("x", 5), y("y", 6);
+  const auto sum = [&](int call) {
+    for (std::size_t i = 0; i < 5; ++i) x(i) = call * (7.0 * part.rank() + static_cast<double>(i));
+    kokkos::all_reduce(part, x, ReduceOp::sum);
+    kokkos::synchronize(Exec(), part);
+    EXPECT_EQ(x(4), call * (7 * n * (n - 1) / 2 + 4 * n));
+  };
+  std::string error;
+  try {
+    for (int call = 1; call < 40; ++call)
+      if (call != 3 || part.rank() != part.size() - 1) sum(call);
+      else
+        EXPECT_THAT(error_of([&] { kokkos::all_reduce(part, x, y, ReduceOp::sum); }),
+                    HasSubstr("differ in their extents"));
+  } catch (const Error& caught) {
+    error = caught.what();
+  }
+  EXPECT_THAT(error, testing::AllOf(HasSubstr("call 3 was refused: "),
+                                    HasSubstr("differ in their extents")));
+}
+
 }  // namespace
 }  // namespace plait::test

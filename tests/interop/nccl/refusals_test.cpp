@@ -1,8 +1,10 @@
 // Bad arguments, and the functions that Plait does not have: a result and a sentence, and no crash.
 #include <algorithm>
+#include <functional>
 #include <type_traits>
 
 #include "interop/nccl/ranks.hpp"
+#include "support/data.hpp"
 
 namespace plait::nccl::test {
 namespace {
@@ -90,6 +92,70 @@ TEST(Refusals, NumbersOutOfRange) {
   EXPECT_TRUE(
       wrong(ncclAllReduce(nullptr, &value, 1, int32, op_sum, own[0], nullptr), "send is null"));
   EXPECT_EQ(value, 1);
+}
+
+/// What one rank calls in the place of the third sum, and why that is refused.
+struct Wrong {
+  std::function<Result(std::vector<std::int32_t>& data, CommHandle comm)> call;
+  std::string why;
+};
+
+/// The other rank is told, and no sum of the rank that goes on passes as another.
+TEST(Refusals, EndTheOtherRanksCall) {
+  const std::vector<Wrong> wrongs = {
+      {[](auto& data, CommHandle comm) {
+         return ncclAllReduce(nullptr, data.data(), data.size(), int32, op_sum, comm, nullptr);
+       },
+       "send is null"},
+      {[](auto& data, CommHandle comm) {
+         return ncclAllReduce(data.data(), data.data(), data.size(), type_count, op_sum, comm,
+                              nullptr);
+       },
+       "is no data type"},
+      {[](auto& data, CommHandle comm) {
+         return ncclBroadcast(data.data(), data.data(), data.size(), int32, 9, comm, nullptr);
+       },
+       "root 9"},
+      {[](auto& data, CommHandle comm) {
+         static_cast<void>(ncclGroupStart());
+         static_cast<void>(
+             ncclAllReduce(data.data(), data.data(), data.size(), int32, op_sum, comm, nullptr));
+         static_cast<void>(
+             ncclAllReduce(data.data(), data.data(), data.size(), int32, op_last, comm, nullptr));
+         return ncclGroupEnd();
+       },
+       "is no operation"}};
+  for (const Wrong& wrong : wrongs) {
+    const IdBytes id = new_id();
+    on_threads(2, [&](int rank) {
+      CommHandle comm = nullptr;
+      ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+      const auto value = [](std::uint64_t call, int of, std::size_t i) {
+        return static_cast<std::int32_t>(plait::test::hash(call, static_cast<unsigned>(of), i) >>
+                                         40);
+      };
+      std::vector<std::int32_t> data(100);
+      const auto sum = [&](std::uint64_t call) {
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(call, rank, i);
+        const Result result =
+            ncclAllReduce(data.data(), data.data(), data.size(), int32, op_sum, comm, nullptr);
+        for (std::size_t i = 0; i < data.size() && result == Result::success; ++i)
+          EXPECT_EQ(data[i], value(call, 0, i) + value(call, 1, i)) << "passed as a result";
+        return result;
+      };
+      ASSERT_TRUE(ok(sum(1)));
+      ASSERT_TRUE(ok(sum(2)));
+      if (rank == 1) {
+        EXPECT_TRUE(refused(wrong.call(data, comm), Result::invalid_argument, wrong.why));
+      }
+      Result result = Result::success;
+      for (std::uint64_t call = rank == 1 ? 4 : 3; call < 40 && result == Result::success; ++call)
+        result = sum(call);
+      EXPECT_TRUE(refused(result, Result::invalid_usage, "rank 1's call 3 was refused: "));
+      EXPECT_TRUE(refused(result, Result::invalid_usage, wrong.why));
+      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    });
+  }
 }
 
 template <class R>

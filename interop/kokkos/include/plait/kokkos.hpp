@@ -28,6 +28,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -96,15 +97,21 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
   }
 }
 
-/// Messages of `count` elements in the call `function`: `check(checks)` checks them, `enqueue(type,
-/// stream)` enqueues them.
+/// The peer of a message, if that has elements.
+inline std::span<const int> peer(const int& rank, const ViewFacts& buffer) {
+  return {&rank, buffer.size == 0 ? 0u : 1u};
+}
+
+/// Messages of `count` elements, to and from `peers` or all ranks, in the call `function`:
+/// `check(checks)` checks them, `enqueue(type, stream)` enqueues them.
 template <class View, class Exec, class Check, class Enqueue>
 void call_messages(std::string_view function, const Exec& exec, Communicator& comm,
-                   std::size_t count, const Check& check, const Enqueue& enqueue) {
+                   const std::optional<Communicator::Peers>& peers, std::size_t count,
+                   const Check& check, const Enqueue& enqueue) {
   const Call call{.collective = Collective::send_recv,
                   .type = data_type_of<typename View::non_const_value_type>,
                   .count = count};
-  check(Checks(comm, call, function));
+  check(Checks(comm, call, function, peers));
   const Region region(function, call);
   in_order(exec, comm, [&](StreamRef stream) { enqueue(call.type, stream); });
 }
@@ -352,7 +359,7 @@ void send(const Exec& exec, Communicator& comm, const Src& src, int to,
   if constexpr (detail::view_fits<Exec, Src, detail::Access::read>()) {
     const detail::ViewFacts data = detail::facts_of(src, "src");
     detail::call_messages<Src>(
-        "send", exec, comm, data.size,
+        "send", exec, comm, Communicator::Peers{.to = detail::peer(to, data)}, data.size,
         [&](const detail::Checks& checks) { detail::check_buffer<Exec>(checks, comm, data); },
         [&](DataType type, StreamRef stream) {
           comm.send(data.data, data.size, type, to, stream, options);
@@ -372,7 +379,7 @@ void recv(const Exec& exec, Communicator& comm, const Dst& dst, int from,
   if constexpr (detail::view_fits<Exec, Dst, detail::Access::write>()) {
     const detail::ViewFacts data = detail::facts_of(dst, "dst");
     detail::call_messages<Dst>(
-        "recv", exec, comm, data.size,
+        "recv", exec, comm, Communicator::Peers{.from = detail::peer(from, data)}, data.size,
         [&](const detail::Checks& checks) { detail::check_buffer<Exec>(checks, comm, data); },
         [&](DataType type, StreamRef stream) {
           comm.recv(data.data, data.size, type, from, stream, options);
@@ -394,7 +401,8 @@ void send_recv(const Exec& exec, Communicator& comm, const Src& src, int to, con
     const detail::ViewFacts sent = detail::facts_of(src, "src"),
                             received = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "send_recv", exec, comm, sent.size,
+        "send_recv", exec, comm,
+        Communicator::Peers{detail::peer(to, sent), detail::peer(from, received)}, sent.size,
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, sent);
           detail::check_buffer<Exec>(checks, comm, received);
@@ -424,7 +432,7 @@ void all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
   if constexpr (detail::displaced_messages_fit<Exec, Src, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "all_to_all_v", exec, comm,
+        "all_to_all_v", exec, comm, std::nullopt,
         std::accumulate(sent.counts.begin(), sent.counts.end(), std::size_t{0}),
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, from);
@@ -454,7 +462,7 @@ void all_gather_v(const Exec& exec, Communicator& comm, const Src& src, const Ds
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "all_gather_v", exec, comm, from.size,
+        "all_gather_v", exec, comm, std::nullopt, from.size,
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, from);
           detail::check_buffer<Exec>(checks, comm, to);
@@ -481,7 +489,7 @@ void gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& d
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "gather_v", exec, comm, from.size,
+        "gather_v", exec, comm, std::nullopt, from.size,
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, from);
           if (!checks.is_root(root)) return;
@@ -509,7 +517,7 @@ void scatter_v(const Exec& exec, Communicator& comm, const Src& src,
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "scatter_v", exec, comm, to.size,
+        "scatter_v", exec, comm, std::nullopt, to.size,
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, to);
           if (!checks.is_root(root)) return;
@@ -571,7 +579,7 @@ void neighbor_all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
   if constexpr (detail::displaced_messages_fit<Exec, Src, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "neighbor_all_to_all_v", exec, comm,
+        "neighbor_all_to_all_v", exec, comm, Communicator::Peers{sent.peers, received.peers},
         std::accumulate(sent.counts.begin(), sent.counts.end(), std::size_t{0}),
         [&](const detail::Checks& checks) {
           detail::check_buffer<Exec>(checks, comm, from);

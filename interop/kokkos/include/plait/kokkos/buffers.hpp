@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -130,17 +131,24 @@ constexpr Blocks blocks_of(Collective collective) {
 /// The checks of one call, on one rank.
 class Checks {
  public:
-  Checks(const Communicator& comm, const Call& call, std::string_view function)
-      : function_(function), call_(call), blocks_(blocks_of(call.collective)) {
+  /// `peers`: of messages, if they are not all ranks.
+  Checks(Communicator& comm, const Call& call, std::string_view function,
+         const std::optional<Communicator::Peers>& peers = std::nullopt)
+      : comm_(comm),
+        function_(function),
+        call_(call),
+        peers_(peers),
+        blocks_(blocks_of(call.collective)) {
     try {
       rank_ = comm.rank();
       ranks_ = comm.size();
     } catch (const Error&) {  // its sentence would name the getter instead of this call
-      refuse_sentence(std::string(function_) + ": this communicator was moved from");
+      const std::string sentence = std::string(function_) + ": this communicator was moved from";
+      if (group_is_open()) static_cast<void>(plait_refuse(sentence.c_str()));
+      throw Error(ErrorCode::invalid_argument, sentence);
     }
   }
-  Checks(const Communicator& comm, const Call& call)
-      : Checks(comm, call, name_of(call.collective)) {}
+  Checks(Communicator& comm, const Call& call) : Checks(comm, call, name_of(call.collective)) {}
 
   bool sends() const { return !blocks_.root_sends || rank_ == call_.root; }
   bool receives() const { return !blocks_.root_receives || rank_ == call_.root; }
@@ -333,18 +341,20 @@ class Checks {
       text += (i == 0 ? "" : " x ") + std::to_string(buffer.extents[i]);
     return text + (buffer.rank == 0 ? "scalar)" : ")");
   }
-  [[noreturn]] void refuse(const std::string& why) const {
-    refuse_sentence(std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
-  }
   /// Also fails an open group, which must not be enqueued without this call if the caller catches
   /// the error.
-  [[noreturn]] static void refuse_sentence(const std::string& sentence) {
-    if (group_is_open()) static_cast<void>(plait_refuse(sentence.c_str()));
-    throw Error(ErrorCode::invalid_argument, sentence);
+  [[noreturn]] void refuse(const std::string& why) const {
+    const Error error(ErrorCode::invalid_argument,
+                      std::string(function_) + ": rank " + std::to_string(rank_) + ": " + why);
+    if (peers_) comm_.refuse(error, *peers_);
+    else comm_.refuse(error, Call{.collective = call_.collective, .count = 1});
+    throw error;
   }
 
+  Communicator& comm_;
   std::string_view function_;  // as the caller knows it, because several functions send messages
   Call call_;
+  std::optional<Communicator::Peers> peers_;
   Blocks blocks_;
   int rank_ = 0, ranks_ = 0;
 };
