@@ -31,7 +31,7 @@ class RandomGroup {
       made_.push_back(std::move(calls));
     }
     for (int rank = 0; rank < members; ++rank)
-      members_.push_back({made_[static_cast<std::size_t>(rank)], rank, &communicators_[below(2)]});
+      members_.push_back({made_[static_cast<std::size_t>(rank)], rank, communicators_[below(2)]});
   }
 
   const std::vector<MemberCalls>& members() const { return members_; }
@@ -97,7 +97,7 @@ class RandomGroup {
   std::size_t calls_ = 0;
   std::vector<std::vector<GroupedCall>> made_;
   std::vector<MemberCalls> members_;
-  static constexpr char communicators_[2]{};
+  static constexpr Birth communicators_[] = {{.time = 1, .token = 2}, {.time = 1, .token = 3}};
 };
 
 /// Every pair of calls, where `check_disjoint` sorts.
