@@ -191,7 +191,8 @@ Endpoint choose_own_address(bool may_be_local) {
     if (!wanted) continue;
     if (const auto found = first_of(interfaces, NameList(*wanted))) return *found;
     std::vector<std::string> names;
-    for (const Interface& one : interfaces) names.push_back(one.name);
+    for (const Interface& one : interfaces)  // one may have several addresses
+      if (std::find(names.begin(), names.end(), one.name) == names.end()) names.push_back(one.name);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}={}: no interface that is up has such a name; there are: {}",
                             variable, in_quotes(*wanted), fmt::join(names, ", ")));
