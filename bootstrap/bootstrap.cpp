@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
 
@@ -15,7 +14,6 @@
 #include "core/environment.hpp"
 #include "core/process.hpp"
 #include "core/process_space.hpp"
-#include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -25,14 +23,11 @@ std::string node_text() {
   if (const auto name = environment("PLAIT_NODE")) return fmt::format("PLAIT_NODE={}", *name);
   std::array<char, 128> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const StandardFdsTaken taken;
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   // None is enough alone: several machines often have the same host name ("localhost"), and the
   // containers of a machine share its boot id. Descriptors of memory go over Unix sockets, which
   // reach no other network namespace. Other namespaces (user, PID, mount with its /dev/shm, IPC)
   // don't matter: memory has no name in a file system, and a launcher may give them to each rank.
-  return fmt::format("{}@{} net:{}", boot, host.data(), network_space());
+  return fmt::format("{}@{} net:{}", boot_id(), host.data(), network_space());
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
-// The namespaces of this process, which decide what two ranks of one machine have in common.
+// The machine and the namespaces of this process, which decide what two ranks have in common.
 #pragma once
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "core/standard_fds.hpp"
 
 namespace plait {
 
@@ -20,5 +24,13 @@ inline std::uint64_t process_space() { return detail::number_of_namespace("/proc
 /// The network namespace of this process: names of abstract Unix sockets are valid only there. 0 if
 /// unknown.
 inline std::uint64_t network_space() { return detail::number_of_namespace("/proc/self/ns/net"); }
+
+/// The system's own name for the time since this machine was booted. Empty if unknown.
+inline std::string boot_id() {
+  const StandardFdsTaken taken;
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
 
 }  // namespace plait

@@ -7,10 +7,13 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/link_bootstrap.hpp"
+#include "bootstrap/socket/address.hpp"
 #include "core/environment.hpp"
+#include "core/process_space.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
 #include "transport/mpi_offer.hpp"
@@ -72,7 +75,47 @@ std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>
                                           });
 }
 
-std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret, int threads) {
+/// What a rank's environment asks for, and where it would listen.
+struct Wish {
+  Net net = Net::sockets;
+  std::array<char, 40> boot{};  // its machine
+  std::uint64_t network = 0;    // its namespace there
+  detail::Endpoint address{};
+
+  static Wish own() {
+    Wish wish{.net = wanted_net()};
+    if (wish.net != Net::sockets) return wish;
+    const std::string boot = boot_id();
+    std::copy_n(boot.begin(), std::min(boot.size(), wish.boot.size()), wish.boot.begin());
+    wish.network = network_space();
+    wish.address = detail::choose_own_address();
+    return wish;
+  }
+  bool has_one_network_with(const Wish& other) const {
+    return boot == other.boot && network == other.network;
+  }
+};
+
+/// The loopback device leads to no other network. All ranks throw the same.
+void require_reachable(const std::vector<Wish>& wishes, const Nodes& nodes) {
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    const auto stranger = std::find_if(wishes.begin(), wishes.end(), [&](const Wish& other) {
+      return !other.has_one_network_with(wishes[rank]);
+    });
+    if (!detail::is_loopback(wishes[rank].address) || stranger == wishes.end()) continue;
+    const std::string address = to_text(wishes[rank].address);
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: {} would listen at {}, an address of the loopback device, which {} can't "
+                    "reach: name another interface in PLAIT_SOCKET_IFNAME",
+                    what, nodes.name_of_rank(static_cast<int>(rank)),
+                    address.substr(0, address.rfind(':')),
+                    nodes.name_of_rank(static_cast<int>(stranger - wishes.begin()))));
+  }
+}
+
+std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret, int threads,
+                                                   const detail::Endpoint& address) {
   const auto connections =
       environment_integer("PLAIT_NET_SOCKETS", 2, 1, transport::SocketOptions::most_connections);
   const auto wanted =
@@ -80,30 +123,33 @@ std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret,
   return transport::make_socket_transport({.secret = secret,
                                            .connections = static_cast<int>(connections),
                                            .threads = static_cast<int>(wanted),
-                                           .address = {}});
+                                           .address = address});
 }
 
 }  // namespace
 
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap,
+std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
                                                        const std::shared_ptr<Backend>& backend,
                                                        int threads) {
-  Net net = Net::sockets;
-  agree(bootstrap, what, [&] { net = wanted_net(); });
-  const auto nets = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(net); });
-  const auto other = std::find_if(nets.begin(), nets.end(), [&](Net n) { return n != nets[0]; });
+  Wish wish;
+  agree(bootstrap, what, [&] { wish = Wish::own(); });
+  const auto wishes = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(wish); });
+  const auto other = std::find_if(wishes.begin(), wishes.end(),
+                                  [&](const Wish& one) { return one.net != wishes[0].net; });
   const auto name = [](Net kind) { return names[static_cast<std::size_t>(kind)]; };
-  if (other != nets.end())
+  if (other != wishes.end())
     throw Error(ErrorCode::mismatch,
                 fmt::format("{}: ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank {} is to use "
                             "{}, rank 0 {}",
-                            what, other - nets.begin(), name(*other), name(nets[0])));
-  const detail::Secret secret = net == Net::sockets ? draw_secret(bootstrap) : detail::Secret();
+                            what, other - wishes.begin(), name(other->net), name(wishes[0].net)));
+  const bool is_of_sockets = wish.net == Net::sockets;
+  if (is_of_sockets) require_reachable(wishes, nodes);
+  const detail::Secret secret = is_of_sockets ? draw_secret(bootstrap) : detail::Secret();
   std::unique_ptr<transport::Transport> transport;
   agree(bootstrap, what, [&] {
-    switch (net) {
+    switch (wish.net) {
       case Net::sockets:
-        transport = make_sockets(secret, threads);
+        transport = make_sockets(secret, threads, wish.address);
         break;
       case Net::plugin:
         transport = make_plugin(backend);

@@ -55,7 +55,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     : backend_(backend) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  auto transport = choose_transport(bootstrap, backend, network_threads(*backend, nodes));
+  auto transport = choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
   agree(bootstrap, what, [&] {
     const std::size_t bytes =

@@ -1,6 +1,6 @@
 // networked_ranks FOLDER MILLISECONDS [allocate]: one rank of several, which meet by the variables
-// of torchrun. Makes rounds of collectives and checks their results, until FOLDER/stop exists;
-// sleeps for MILLISECONDS before each. With `allocate`, it allocates over and over instead. Rank 0
+// of torchrun. Adds a line to FOLDER/made, and waits for FOLDER/go. Makes rounds of collectives and
+// checks their results, until FOLDER/stop exists; sleeps for MILLISECONDS before each. With `allocate`, it allocates over and over instead. Rank 0
 // adds a line to FOLDER/rounds after each. Prints the end of its calls, with the time; an error
 // only once it has destroyed the communicator:
 //   rank 1 at 1764101.250: right after 57 rounds             and its exit status is 0
@@ -140,6 +140,9 @@ int main(int argc, char** argv) {
     options.backend = BackendKind::host;
     Communicator comm = make_world_communicator(options);
     rank = comm.rank();
+    std::ofstream(std::filesystem::path(argv[1]) / "made", std::ios::app) << rank << '\n';
+    while (!exists(std::filesystem::path(argv[1]) / "go"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (argc > 3) allocate_for_ever(comm, argv[1]);
     const int rounds = make_rounds(comm, argv[1], pause);
     if (rounds < 0) return 1;

@@ -8,11 +8,12 @@
 #               loses its power
 #   killed      a node's ranks are killed
 #   stopped     a rank is stopped for longer than the deadline, and goes on then
+#   loopback    ranks are to use the loopback device; no fault if all are on one node
 #   passing     while a node has slow ranks, one after the other: a cable that is pulled and a rank
 #               that is stopped for less than the deadline, a slow cable, lost packets
-# In the last, the job goes on, and results are right. In the others each rank that still runs must
-# report an error in time, with the names of a rank that is out of its reach and of its node, and
-# end by itself. Nothing may be left behind.
+# In the last, the job goes on, and results are right. With `loopback` no communicator is made. In
+# the others each rank that still runs must report an error in time, with the names of a rank that is
+# out of its reach and of its node, and end by itself. Nothing may be left behind.
 set -uo pipefail
 skip() { echo "SKIPPED: $*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }
@@ -25,7 +26,7 @@ world=$((count * ranks))
 start_ranks() {  # start_ranks DEADLINE PAUSE_OF_THE_LAST_NODE [allocate]
   local node local_rank pause rank
   processes=()
-  touch "$folder/rounds"
+  touch "$folder/rounds" "$folder/made"
   export PLAIT_TIMEOUT=$1 PLAIT_SCRATCH_BYTES=16M PLAIT_CALIBRATE=0
   export WORLD_SIZE=$world LOCAL_WORLD_SIZE=$ranks MASTER_ADDR=n0 MASTER_PORT=29500
   for ((node = 0; node < count; node++)); do
@@ -33,21 +34,27 @@ start_ranks() {  # start_ranks DEADLINE PAUSE_OF_THE_LAST_NODE [allocate]
     [ $((node + 1)) = "$count" ] && pause=$2
     for ((local_rank = 0; local_rank < ranks; local_rank++)); do
       rank=${#processes[@]}
-      RANK=$rank LOCAL_RANK=$local_rank GROUP_RANK=$node "$nodes" on n$node \
-        "$program" "$folder" "$pause" ${3+"$3"} >"$folder/$rank" 2>&1 </dev/null &
+      RANK=$rank LOCAL_RANK=$local_rank GROUP_RANK=$node "$nodes" on "${machine-n$node}" \
+        env PLAIT_NODE=n$node "$program" "$folder" "$pause" ${3+"$3"} \
+        >"$folder/$rank" 2>&1 </dev/null &
       processes+=($!)
     done
   done
-  await_rounds 3 30
 }
 rounds() { wc -l <"$folder/rounds"; }
-await_rounds() {  # await_rounds NUMBER SECONDS: that many rounds more
-  local wanted=$(($(rounds) + $1)) last=$((SECONDS + $2))
-  while [ "$(rounds)" -lt $wanted ]; do
+await_lines() {  # await_lines FILE NUMBER SECONDS: that many in all
+  local last=$((SECONDS + $3))
+  while [ "$(wc -l <"$folder/$1")" -lt "$2" ]; do
     [ "$(running | wc -w)" = "$world" ] || fail "a rank has ended: $(cat "$folder"/[0-9]*)"
-    [ $SECONDS -lt $last ] || fail "only $(rounds) of $wanted rounds after $2 s"
+    [ $SECONDS -lt $last ] || fail "only $(wc -l <"$folder/$1") of $2 lines in $1 after $3 s"
     sleep 0.05
   done
+}
+await_rounds() { await_lines rounds $(($(rounds) + $1)) "$2"; }  # await_rounds NUMBER SECONDS: more
+begin_rounds() {  # begin_rounds, as start_ranks
+  touch "$folder/go"
+  start_ranks "$@"
+  await_rounds 3 30
 }
 running() {  # the ranks that have not ended
   local rank
@@ -94,9 +101,9 @@ any_name() {  # any_name here: of a rank of n1; any_name elsewhere: of a rank of
 break_down() {
   local deadline=3 since rank victim=1 names late what
   if [ "$fault" = allocating ]; then
-    start_ranks $deadline 0 allocate
+    begin_rounds $deadline 0 allocate
   else
-    start_ranks $deadline 0
+    begin_rounds $deadline 0
   fi
   since=$EPOCHREALTIME
   case $fault in
@@ -134,9 +141,30 @@ break_down() {
   done
 }
 
+use_loopback() {
+  local rank said what="invalid_argument: connecting the nodes: rank 0 on node n0 would listen at "
+  what+="127.0.0.1, an address of the loopback device, which rank $ranks on node n1 can't reach: "
+  what+="name another interface in PLAIT_SOCKET_IFNAME"
+  touch "$folder/go"
+  export PLAIT_SOCKET_IFNAME=lo
+  start_ranks 20 0
+  await_end 30
+  for rank in "${!processes[@]}"; do
+    wait "${processes[rank]}"
+    said=$(cat "$folder/$rank")
+    [ "${said#* at *: }" = "$what" ] || fail "rank $rank should say '$what', and says '$said'"
+  done
+  machine=n0 begin_rounds 20 0
+  touch "$folder/stop"
+  await_end 30
+  for rank in "${!processes[@]}"; do
+    wait "${processes[rank]}" || fail "rank $rank on one machine: $(cat "$folder/$rank")"
+  done
+}
+
 pass() {
   local rank
-  start_ranks 10 20
+  begin_rounds 10 20
   say() { echo "$*: $(rounds) rounds after $SECONDS s"; }
   say "began"
   "$nodes" link n1 down || fail "the cable can't be pulled"
@@ -171,7 +199,11 @@ pass() {
 
 if [ "${6-}" = inside ]; then
   folder=$7
-  if [ "$fault" = passing ]; then pass; else break_down; fi
+  case $fault in
+    passing) pass ;;
+    loopback) use_loopback ;;
+    *) break_down ;;
+  esac
   left=$(readlink /proc/[0-9]*/exe | grep -cFx "$program")
   [ "$left" = 0 ] || fail "$left ranks are still there"
   for node in $NODES_NAMES; do
