@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/frame.hpp"
@@ -104,6 +105,8 @@ class Peer {
   }
   /// A flow is open either way, or about to be.
   bool is_known() const noexcept;
+  /// Says whether a connection to the peer is still unanswered, if that has changed.
+  void report_unanswered(const Listening& listening);
   /// Something waits to be handed to the transport, or is on its way out.
   bool has_unsent() const;
   /// After all else, sends the entry `left`.
@@ -217,6 +220,7 @@ class Peer {
   std::chrono::steady_clock::time_point ended_at_{};
   bool frames_in_ended_ = false, replies_ended_ = false;
   bool has_looked_ = false;  // since the end
+  std::string unanswered_;   // as reported
   bool is_absent_ = false;   // has left or ended before it said anything to this rank
 };
 

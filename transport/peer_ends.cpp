@@ -38,6 +38,7 @@
 // that Y makes after all is as good as that of X.
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "transport/peer.hpp"
@@ -112,6 +113,13 @@ bool Peer::has_unsent() const {
          (!sending_.empty() || filling_ != nullptr || !told_.empty() ||
           std::any_of(out_.begin(), out_.end(),
                       [](const FrameBuffer& frame) { return frame.request != nullptr; }));
+}
+
+void Peer::report_unanswered(const Listening& listening) {
+  std::string now = transport_.unanswered(address_);
+  if (now == unanswered_) return;
+  unanswered_ = std::move(now);
+  if (listening.unanswered) listening.unanswered(rank(), unanswered_);
 }
 
 void Peer::say_farewell() {

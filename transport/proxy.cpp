@@ -289,6 +289,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
+  for (const auto& peer : peers_) peer->report_unanswered(listening_);
   {
     const std::lock_guard lock(mutex_);
     published_ = counters_;

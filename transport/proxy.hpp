@@ -71,6 +71,8 @@ struct Listening {
   std::function<void(int peer, std::span<const std::byte>)> hear;
   /// The peer's process or the link to it is gone. Called once per peer.
   std::function<void(int peer, const Error& why)> lose;
+  /// As Transport::unanswered, whenever that changes. From the thread that calls `hear`.
+  std::function<void(int peer, const std::string& why)> unanswered = {};
   /// The transport is about to end before the proxy. Last words may be told. From the thread that
   /// ends it.
   std::function<void()> end = {};

@@ -200,6 +200,12 @@ void Watchdog::lose_connection(int rank, const std::string& name, const Error& w
   });
 }
 
+void Watchdog::note_unanswered(int rank, const std::string& name, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (why.empty()) unanswered_.erase(rank);
+  else unanswered_[rank] = fmt::format("{} is not reached: {}", name, why);
+}
+
 void Watchdog::lose(int rank, const std::string& call) {
   break_with(
       ErrorCode::rank_lost,
@@ -320,6 +326,10 @@ void Watchdog::finish_timeout() {
   const BoardSnapshot board = board_.snapshot(algorithms_);
   const DiagnosticRecord witness = board[verdict.witness].record.value_or(shared_->record);
   std::string text = describe_timeout(board, verdict, witness, algorithms_, timeout_);
+  if (!unanswered_.empty()) {  // those of other ranks have the same cause
+    const auto of_culprit = unanswered_.find(verdict.rank);
+    text += "\n  " + (of_culprit == unanswered_.end() ? unanswered_.begin() : of_culprit)->second;
+  }
   // Two ranks' blocks always fit: see docs/invariants.md.
   if (ranks_per_device_ > 2)
     text += fmt::format(

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,6 +42,10 @@ class Watchdog {
   /// Breaks the communicator, because the connection to a rank of another node is gone. `name`:
   /// "rank 5 on node n1".
   void lose_connection(int rank, const std::string& name, const Error& why);
+
+  /// A connection to that rank is not answered: `why` says where, and what helps. Empty: it is now.
+  /// The report of a deadline says so.
+  void note_unanswered(int rank, const std::string& name, const std::string& why);
 
   /// Passes aborts of this communicator on to `child`, also one that came before.
   void add_child(const std::shared_ptr<Watchdog>& child);
@@ -113,6 +118,7 @@ class Watchdog {
   mutable std::mutex mutex_;
   std::optional<int> timeout_of_;  // the rank whose kernel ran out of time, during the report
   std::chrono::steady_clock::time_point report_by_;
+  std::map<int, std::string> unanswered_;  // by rank, as the report says it
   std::optional<Error> error_;
   bool is_news_ = false;              // `error_` has not been passed on yet
   std::atomic<bool> broken_ = false;  // `error_` is set

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/proxy.hpp"
@@ -17,6 +18,10 @@ void OtherNodes::start(Watchdog& watchdog) {
        .lose =
            [this, &watchdog](int rank, const Error& why) {
              watchdog.lose_connection(rank, nodes_.name_of_rank(rank), why);
+           },
+       .unanswered =
+           [this, &watchdog](int rank, const std::string& why) {
+             watchdog.note_unanswered(rank, nodes_.name_of_rank(rank), why);
            },
        .end =
            [this] {

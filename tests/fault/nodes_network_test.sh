@@ -8,12 +8,13 @@
 #               loses its power
 #   killed      a node's ranks are killed
 #   stopped     a rank is stopped for longer than the deadline, and goes on then
+#   blocked     nothing that a node sends arrives from before the first call on
 #   loopback    ranks are to use the loopback device; no fault if all are on one node
 #   passing     while a node has slow ranks, one after the other: a cable that is pulled and a rank
 #               that is stopped for less than the deadline, a slow cable, lost packets
 # In the last, the job goes on, and results are right. With `loopback` no communicator is made. In
-# the others each rank that still runs must report an error in time, with the names of a rank that is
-# out of its reach and of its node, and end by itself. Nothing may be left behind.
+# the others each rank that still runs must report an error in time, with the names of a rank that
+# is out of its reach and of its node, and end by itself. Nothing may be left behind.
 set -uo pipefail
 skip() { echo "SKIPPED: $*"; exit 77; }
 fail() { echo "FAILED: $*"; exit 1; }
@@ -141,6 +142,26 @@ break_down() {
   done
 }
 
+block() {
+  local since rank other where
+  start_ranks 3 0
+  await_lines made "$world" 30
+  for ((other = 1; other < count; other++)); do
+    ip route add 10.77.0.$((other + 1)) dev lo || fail "n0 still sends to n$other"
+  done
+  since=$EPOCHREALTIME
+  touch "$folder/go"
+  await_end 12
+  tail -n +1 "$folder"/[0-9]*
+  for rank in "${!processes[@]}"; do
+    other=$(((rank + ranks) % world))
+    expect_error "$rank" "$since" 3 "timeout: $(name $other) is missing"
+    where="connecting to 10\.77\.0\.$(($(on_node $other) + 1)):[0-9]+: no answer"
+    grep -Eq "$(name $other) is not reached: $where: .*PLAIT_SOCKET_IFNAME" "$folder/$rank" ||
+      fail "rank $rank should say '$where'"
+  done
+}
+
 use_loopback() {
   local rank said what="invalid_argument: connecting the nodes: rank 0 on node n0 would listen at "
   what+="127.0.0.1, an address of the loopback device, which rank $ranks on node n1 can't reach: "
@@ -201,6 +222,7 @@ if [ "${6-}" = inside ]; then
   folder=$7
   case $fault in
     passing) pass ;;
+    blocked) block ;;
     loopback) use_loopback ;;
     *) break_down ;;
   esac

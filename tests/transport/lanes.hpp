@@ -235,6 +235,11 @@ class TestRank {
                       [this](int peer, const Error&) {
                         const std::lock_guard lock(mutex_);
                         lost_.push_back(peer);
+                      },
+                  .unanswered =
+                      [this](int, const std::string& why) {
+                        const std::lock_guard lock(mutex_);
+                        unanswered_.push_back(why);
                       }});
   }
   ~TestRank() { proxy_.stop(patience); }
@@ -252,6 +257,10 @@ class TestRank {
   std::vector<int> lost() const {
     const std::lock_guard lock(mutex_);
     return lost_;
+  }
+  std::vector<std::string> unanswered() const {
+    const std::lock_guard lock(mutex_);
+    return unanswered_;
   }
 
   /// Calls `is_done` and `between` until it is true. False, and a failure, if that takes too long.
@@ -307,6 +316,7 @@ class TestRank {
   mutable std::mutex mutex_;  // of what the proxy has said
   std::vector<std::pair<int, std::string>> heard_;
   std::vector<int> lost_;
+  std::vector<std::string> unanswered_;
   int idle_ = 0;
   std::shared_ptr<void> stranger_;
   Proxy proxy_;  // last: it ends first

@@ -1,17 +1,24 @@
 // What a proxy makes of a peer that leaves, vanishes, or sends what no proxy sends.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "bootstrap/socket/connection.hpp"
 #include "bootstrap/thread_ranks.hpp"
 #include "transport/frame.hpp"
 #include "transport/impostor.hpp"
 #include "transport/lanes.hpp"
 #include "transport/peer.hpp"
+#include "transport/socket/wire.hpp"
 
 namespace plait::transport {
 namespace {
@@ -67,6 +74,64 @@ TEST(ProxyEnds, APeerThatNeverListensIsLostOnce) {
     rank.lane(0).send(0);
     rank.proxy().wake();
     expect_one_loss(rank);
+  });
+}
+
+/// A listener whose queue is full drops calls without a word, as a firewall does.
+class FullListener {
+ public:
+  FullListener() {
+    ::listen(socket_.get(), 0);
+    keep(plait::detail::connect_to(place_.endpoint, plait::detail::Deadline(5s), false));
+  }
+  Address address() const {
+    Address address;
+    std::memcpy(address.bytes.data(), &place_, sizeof place_);
+    return address;
+  }
+  std::string text() const { return to_text(place_.endpoint); }
+  void take_one() {
+    UniqueFd taken(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    if (taken.valid()) keep(plait::detail::GroupFd(std::move(taken)));
+  }
+
+ private:
+  void keep(std::optional<plait::detail::GroupFd> socket) {
+    if (socket) callers_.push_back(std::move(*socket));
+  }
+
+  UniqueFd socket_ =
+      plait::detail::listen_at(plait::detail::resolve("127.0.0.1", std::uint16_t{0}));
+  Place place_{place_magic, 4711, plait::detail::own_end(socket_.get())};
+  std::vector<plait::detail::GroupFd> callers_;
+};
+
+TEST(ProxyEnds, APeerThatCanNotBeCalledIsNamedUntilItAnswers) {
+  FullListener listener;
+  run_ranks(2, [&](std::unique_ptr<Bootstrap>& ranks) {
+    if (ranks->rank() == 1) {
+      ranks->all_gather(Address{});  // the listener's is in its place
+      return;
+    }
+    TestRank rank(*ranks, {},
+                  [&](const Address&) { return std::pair(listener.address(), nullptr); });
+    rank.lane(0).send(0);
+    rank.proxy().wake();
+    std::this_thread::sleep_for(100ms);
+    EXPECT_TRUE(rank.unanswered().empty());  // too early to say
+    rank.wait([&] { return !rank.unanswered().empty(); });
+    const std::string said = rank.unanswered().front();
+    EXPECT_EQ(said.find("connecting to " + listener.text() + ": no answer: "), 0U) << said;
+    EXPECT_NE(said.find("PLAIT_SOCKET_IFNAME"), std::string::npos) << said;
+    // Once the system there answers, the program there is what is waited for.
+    rank.wait([&] { return rank.unanswered().size() > 1; },
+              [&] {
+                listener.take_one();
+                std::this_thread::sleep_for(5ms);
+              });
+    EXPECT_EQ(rank.unanswered().back(), "");
+    EXPECT_TRUE(rank.lost().empty());
+    rank.proxy().stop(0ms);
   });
 }
 

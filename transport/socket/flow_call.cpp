@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +25,10 @@ using plait::detail::GroupFd;
 constexpr int most_tries = 10;
 
 std::string system_text(int error) { return std::generic_category().message(error); }
+
+constexpr std::string_view help =
+    "a firewall may drop connections to that port, or this node does not reach that address: "
+    "PLAIT_SOCKET_IFNAME names another interface there";
 
 /// If nothing listens at a port from which the system also draws those of callers, a call may meet
 /// itself.
@@ -69,10 +75,12 @@ void FlowCall::fail(Line& line, int error) {
   if (may_pass && ++line.tries < most_tries) return dial(line);
   const bool local = error == EADDRNOTAVAIL || error == EMFILE || error == ENOMEM ||
                      error == ENOBUFS || error == EACCES || error == EPERM;
+  const bool unreached = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
   throw Error(local ? ErrorCode::bootstrap : ErrorCode::rank_lost,
-              fmt::format("connecting to {}: {}", to_text(to_),
+              fmt::format("connecting to {}: {}{}", to_text(to_),
                           error != 0 ? system_text(error)
-                                     : "the program there closes connections of this group"));
+                                     : "the program there closes connections of this group",
+                          unreached ? fmt::format(": {}", help) : ""));
 }
 
 void FlowCall::advance(std::size_t index) {
@@ -113,6 +121,15 @@ void FlowCall::advance(std::size_t index) {
     throw Error(ErrorCode::rank_lost,
                 fmt::format("connecting to {}: another program listens there now", to_text(to_)));
   line.complete = true;
+}
+
+std::string FlowCall::unanswered() const {
+  constexpr std::chrono::milliseconds usual{500};
+  const auto is_connected = [](const Line& line) { return line.connected; };
+  if (std::all_of(lines_.begin(), lines_.end(), is_connected) ||
+      std::chrono::steady_clock::now() < begun_ + usual)
+    return {};
+  return fmt::format("connecting to {}: no answer: {}", to_text(to_), help);
 }
 
 std::optional<FlowSockets> FlowCall::advance() {

@@ -1,10 +1,12 @@
 // A flow that this rank is connecting.
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bootstrap/socket/address.hpp"
@@ -27,6 +29,9 @@ class FlowCall {
   /// Error(rank_lost) if no rank of the group listens there, and Error(bootstrap) if the system
   /// refuses.
   std::optional<FlowSockets> advance();
+  /// Half a second after the call, while the system there has not answered it: "connecting to
+  /// 10.0.0.2:4711: no answer", and what helps. Else empty.
+  std::string unanswered() const;
 
  private:
   struct Line {
@@ -46,6 +51,7 @@ class FlowCall {
   plait::detail::Secret secret_;
   std::shared_ptr<Waiter> waiter_;
   std::vector<Line> lines_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace plait::transport

@@ -117,6 +117,13 @@ class SocketTransport final : public Transport {
       throw;
     }
   }
+  std::string unanswered(const Address& address) const override {
+    if (calls_.empty()) return {};
+    for (const Ways ways : {Ways::both, Ways::one})
+      if (const auto call = calls_.find({place_of(address).listener, ways}); call != calls_.end())
+        if (std::string why = call->second.unanswered(); !why.empty()) return why;
+    return {};
+  }
   void give_up(const Address& address, Ways ways) override {
     calls_.erase({place_of(address).listener, ways});
   }
