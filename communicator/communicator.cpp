@@ -378,19 +378,17 @@ void Communicator::all_to_all_v(const void* send, const BlocksOf& sent, void* re
                                 const BlocksOf& received, DataType type, StreamRef stream,
                                 const CallOptions& options) {
   const CallByAll by_all;
-  by_messages(
-      "all_to_all_v", type,
-      [&](const VectorCall& call) { return call.all_to_all(send, sent, recv, received); }, stream,
-      options, &by_all);
+  by_messages("all_to_all_v", type,
+              [&](const VectorCall& call) { return call.all_to_all(send, sent, recv, received); },
+              stream, options, &by_all, {});
 }
 void Communicator::all_gather_v(const void* send, std::size_t count, void* recv,
                                 const BlocksOf& received, DataType type, StreamRef stream,
                                 const CallOptions& options) {
   const CallByAll by_all;
-  by_messages(
-      "all_gather_v", type,
-      [&](const VectorCall& call) { return call.all_gather(send, count, recv, received); }, stream,
-      options, &by_all);
+  by_messages("all_gather_v", type,
+              [&](const VectorCall& call) { return call.all_gather(send, count, recv, received); },
+              stream, options, &by_all, {});
 }
 void Communicator::gather_v(const void* send, std::size_t count, void* recv,
                             const BlocksOf& received, DataType type, int root, StreamRef stream,
@@ -399,16 +397,15 @@ void Communicator::gather_v(const void* send, std::size_t count, void* recv,
   by_messages(
       "gather_v", type,
       [&](const VectorCall& call) { return call.gather(send, count, recv, received, root); },
-      stream, options, &by_all);
+      stream, options, &by_all, {});
 }
 void Communicator::scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
                              DataType type, int root, StreamRef stream,
                              const CallOptions& options) {
   const CallByAll by_all{.root = root};
-  by_messages(
-      "scatter_v", type,
-      [&](const VectorCall& call) { return call.scatter(send, sent, recv, count, root); }, stream,
-      options, &by_all);
+  by_messages("scatter_v", type,
+              [&](const VectorCall& call) { return call.scatter(send, sent, recv, count, root); },
+              stream, options, &by_all, {});
 }
 void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_t> counts,
                                     void* recv, DataType type, ReduceOp op, StreamRef stream,

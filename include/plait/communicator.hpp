@@ -615,7 +615,7 @@ class Communicator {
   template <class MakeEnds>
   void by_messages(std::string_view what, DataType type, const MakeEnds& make_ends,
                    StreamRef stream, const CallOptions& options, const CallByAll* by_all,
-                   const Peers& peers = {});
+                   const Peers& peers);
   Call completed(const Call& call, const CallOptions& options) const;
   const CommunicatorState& member_of(std::string_view call) const;  // also in a forked child
   CommunicatorState& state(std::string_view call) const;
