@@ -108,7 +108,7 @@ tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measure_algorithms|p
 tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+|MeasuredTimes::[A-Za-z_]+'
 tools+='|describe_for_calibration|tuned_path|why_no_cache|write_cached'
 tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of'
-tools+='|start_thread'
+tools+='|start_thread|(cancel|refuse)_group'
 others='KernelTable<.*>::instance|detail::local_pointer'
 names "$library" '$2 == "T"' | grep '^plait::' | comm -12 "$work/offered" - |
   comm -13 "$work/expected" - |
