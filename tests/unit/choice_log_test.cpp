@@ -110,8 +110,8 @@ TEST(ChoiceLog, NamesTheSharedLaunchOfAGroup) {
 TEST(ChoiceLog, HasNothingWhereNothingIsLaunched) {
   EXPECT_THAT(choices_of(
                   [](Communicator& comm, float* data) {
-                    comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
-                    comm.all_reduce(data, data, 0, DataType::f32, ReduceOp::sum);
+                    comm.all_reduce(data, data, 100, DataType::i32, ReduceOp::sum);
+                    comm.all_reduce(data, data, 0, DataType::i32, ReduceOp::sum);
                   },
                   1),
               IsEmpty());
