@@ -1,8 +1,8 @@
 // networked_ranks FOLDER MILLISECONDS [allocate]: one rank of several, which meet by the variables
 // of torchrun. Adds a line to FOLDER/made, and waits for FOLDER/go. Makes rounds of collectives and
-// checks their results, until FOLDER/stop exists; sleeps for MILLISECONDS before each. With `allocate`, it allocates over and over instead. Rank 0
-// adds a line to FOLDER/rounds after each. Prints the end of its calls, with the time; an error
-// only once it has destroyed the communicator:
+// checks their results, until FOLDER/stop exists; sleeps for MILLISECONDS before each. With
+// `allocate`, it allocates over and over instead. Rank 0 adds a line to FOLDER/rounds after each.
+// Prints the end of its calls, with the time; an error only once it has destroyed the communicator:
 //   rank 1 at 1764101.250: right after 57 rounds             and its exit status is 0
 //   rank 1 at 1764101.250: rank_lost: rank 2 on node n1 ...  and its exit status is 3
 // nodes_network_test.sh disturbs the network and the processes meanwhile.
