@@ -82,16 +82,6 @@ Communicator Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
 
 namespace {
 
-/// Such as "the part of ranks 2, 0 (its ranks 0, 1)". None if the part numbers its ranks as its
-/// parent does.
-std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
-  std::vector<int> own(parent_ranks.size());
-  std::iota(own.begin(), own.end(), 0);
-  if (own == parent_ranks) return std::nullopt;
-  return fmt::format("the part of ranks {} (its ranks {})", fmt::join(parent_ranks, ", "),
-                     fmt::join(own, ", "));
-}
-
 /// Makes the part of `parent` that `bootstrap` connects. Errors have the part's numbers of ranks,
 /// which the user does not know yet, so the parent's numbers go in front of them.
 std::unique_ptr<CommunicatorState> make_part(const CommunicatorState& parent,

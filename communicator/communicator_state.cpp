@@ -1,11 +1,13 @@
 #include "communicator/communicator_state.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,29 @@
 #include "core/log.hpp"
 
 namespace plait {
+
+std::optional<std::string> name_part(const std::vector<int>& parent_ranks) {
+  std::vector<int> own(parent_ranks.size());
+  std::iota(own.begin(), own.end(), 0);
+  if (own == parent_ranks) return std::nullopt;
+  return fmt::format("the part of ranks {} (its ranks {})", fmt::join(parent_ranks, ", "),
+                     fmt::join(own, ", "));
+}
+
+namespace {
+
+/// Whether a kernel has started and not ended, as far as is known.
+bool runs(const std::shared_ptr<BlockLog>& log) {
+  if (log == nullptr) return false;
+  try {
+    const Progress progress = log->read();
+    return progress.started != progress.completed;
+  } catch (const Error&) {  // a lost device
+    return false;
+  }
+}
+
+}  // namespace
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                      const CommunicatorOptions& options,
@@ -55,6 +80,10 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Bootstrap> b,
                                            settings.timeout, bootstrap->rank(), ranks_per_gpu,
                                            nodes.are_several());
     start_log(parent != nullptr ? parent->trace_file() : nullptr);
+    watchdog_->introduce(parent == nullptr
+                             ? "the one of all ranks"
+                             : name_part(bootstrap->parent_ranks()).value_or("a duplicate"),
+                         [log = std::weak_ptr(log_)] { return runs(log.lock()); });
     launcher_.emplace(
         CallLauncher::Parts{.backend = backend,
                             .topology = selector.topology(),
@@ -141,7 +170,7 @@ void CommunicatorState::abandon(const Error& error) const {
 void CommunicatorState::start_log(std::shared_ptr<TraceFile> trace) {
   if (settings.trace && !trace)
     trace = TraceFile::open(*settings.trace, bootstrap->rank(), bootstrap->size());
-  if (settings.progress) log_ = std::make_unique<BlockLog>(backend, trace != nullptr);
+  if (settings.progress) log_ = std::make_shared<BlockLog>(backend, trace != nullptr);
   if (!trace) return;
   const DeviceInfo& device = backend->info();
   trace_ = std::make_unique<Trace>(

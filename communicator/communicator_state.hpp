@@ -44,6 +44,10 @@ namespace plait {
 /// The pace of a wait for one of several streams: no runtime has such a wait.
 inline constexpr Backoff::Pace stream_pace{.spins = 100, .sleep = std::chrono::microseconds(50)};
 
+/// Such as "the part of ranks 2, 0 (its ranks 0, 1)". None if the part numbers its ranks as its
+/// parent does.
+std::optional<std::string> name_part(const std::vector<int>& parent_ranks);
+
 /// What all ranks pass alike to a call that consists of messages, beside its type and options.
 struct CallByAll {
   std::optional<int> root{};
@@ -246,7 +250,7 @@ class CommunicatorState final : public GroupMember {
   CallPreparer preparer_;
   CallPublisher publisher_;
   std::unique_ptr<AlgorithmMemory> memory_;
-  std::unique_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
+  std::shared_ptr<BlockLog> log_;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace_;   // null: no PLAIT_TRACE
   std::shared_ptr<Watchdog> watchdog_;
   std::unique_ptr<OtherNodes> other_nodes_;  // null on one node

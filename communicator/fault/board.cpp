@@ -182,6 +182,21 @@ Error Board::reason(int rank) const {
   return {page(rank).code.load(std::memory_order_relaxed), read_text(page(rank).reason)};
 }
 
+void Board::say_elsewhere(std::string_view where) noexcept {
+  if (Page& mine = page(rank_); mine.state.load() == State::working)
+    write_text(mine.elsewhere, where);
+}
+std::string Board::elsewhere(int rank) const { return read_text(page(rank).elsewhere); }
+
+std::vector<int> Board::behind() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < this->ranks(); ++rank)
+    if (calls(rank) < calls(rank_) ||
+        messages(rank, true, rank_).last() < messages(rank_, false, rank).last())
+      ranks.push_back(rank);
+  return ranks;
+}
+
 void Board::show(const DiagnosticRecord& record) noexcept {
   Page& mine = page(rank_);
   if (mine.has_record.load()) return;
@@ -215,6 +230,7 @@ BoardSnapshot Board::snapshot(const std::vector<std::string>& algorithms) const 
     pages[i].alive = is_alive(rank);
     pages[i].state = state(rank);
     pages[i].record = record(rank);
+    pages[i].elsewhere = elsewhere(rank);
     pages[i].is_here = nodes_.is_here(rank);
     pages[i].name = nodes_.name_of_rank(rank);
   }

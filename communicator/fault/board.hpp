@@ -64,6 +64,13 @@ class Board {
   /// As `departure_of` the rank's state.
   std::string_view departure(int rank) const noexcept { return departure_of(state(rank)); }
 
+  /// Publishes where this rank waits in another communicator, before its state says that it has
+  /// heard of a timeout in this one. At most 300 characters are kept.
+  void say_elsewhere(std::string_view where) noexcept;
+  std::string elsewhere(int rank) const;
+  /// The ranks without which this one's last call can't end: they have not made it.
+  std::vector<int> behind() const;
+
   /// Publishes where a kernel of this rank was waiting when it gave up. The first record is kept.
   void show(const DiagnosticRecord& record) noexcept;
   std::optional<DiagnosticRecord> record(int rank) const noexcept;

@@ -20,6 +20,7 @@ struct PageNews {
   ErrorCode code{};
   bool has_record = false;
   std::array<char, 501> reason{};
+  std::array<char, 301> elsewhere{};
   DiagnosticRecord record{};
   std::uint64_t calls = 0;  // the number of the last one
   Signature last{};
@@ -50,6 +51,11 @@ std::vector<std::byte> bytes_of(const T& value) {
   std::vector<std::byte> bytes(sizeof value);
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
+}
+
+template <std::size_t Size>
+void copy_text(const std::string& from, std::array<char, Size>& to) {
+  std::copy_n(from.begin(), std::min(from.size(), Size - 1), to.begin());
 }
 
 /// Takes a value off the front. False if there are too few bytes.
@@ -119,8 +125,8 @@ std::vector<std::byte> Board::news() {
   news.process = mine.process;
   news.state = state;
   news.code = mine.code;
-  const std::string reason = read_text(mine.reason);
-  std::copy_n(reason.begin(), std::min(reason.size(), news.reason.size() - 1), news.reason.begin());
+  copy_text(read_text(mine.reason), news.reason);
+  copy_text(read_text(mine.elsewhere), news.elsewhere);
   news.has_record = record.has_value();
   if (record) news.record = *record;
   news.calls = mine.calls.last();
@@ -145,8 +151,7 @@ std::vector<std::byte> Board::refusal_news() {
     RefusalNews news;
     news.number = told_refusals_;
     news.call = kept.call;
-    const std::string why = read_text(kept.why);
-    std::copy_n(why.begin(), std::min(why.size(), news.why.size() - 1), news.why.begin());
+    copy_text(read_text(kept.why), news.why);
     return bytes_of(news);
   }
   return {};
@@ -179,7 +184,7 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
   }
   PageNews news;
   if (!take(bytes, news)) return;
-  news.reason.back() = '\0';
+  news.reason.back() = news.elsewhere.back() = '\0';
   copy.process = news.process;
   // Where calls are compared, they come one by one.
   if (!compares_[static_cast<std::size_t>(rank)] && news.calls > copy.calls.last())
@@ -195,6 +200,7 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
     page(nodes_.ranks_here().front()).verdict.compare_exchange_strong(none, news.verdict);
   copy.code.store(news.code, std::memory_order_relaxed);
   write_text(copy.reason, news.reason.data());
+  write_text(copy.elsewhere, news.elsewhere.data());
   copy.state.store(news.state, std::memory_order_release);
 }
 

@@ -20,6 +20,7 @@ struct Board::Page {
   std::atomic<Board::State> state;
   std::atomic<ErrorCode> code;
   std::atomic<char> reason[501];
+  std::atomic<char> elsewhere[301];
   std::atomic<bool> has_record;
   static constexpr std::size_t record_words = sizeof(DiagnosticRecord) / sizeof(std::uint32_t);
   std::atomic<std::uint32_t> record[record_words];

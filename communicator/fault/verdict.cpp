@@ -12,16 +12,23 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-/// The rank that has made too few collectives for `record`. If there are several: the peer that
-/// `record` waits for, else the first rank that shows no wait itself, else the first.
+/// The rank that has made too few collectives for `record`. If there are several: one that waits in
+/// no other communicator, the peer that `record` waits for, else the first rank that shows no wait
+/// itself, else the first.
 std::optional<int> find_behind(const BoardSnapshot& board, const DiagnosticRecord& record) {
   if (is_message(record.call)) return std::nullopt;
   std::uint64_t fewest = plain_number(record.call);
   for (int rank = 0; rank < board.ranks(); ++rank)
     if (!board[rank].is_out_of_reach()) fewest = std::min(fewest, board[rank].calls);
   if (fewest == plain_number(record.call)) return std::nullopt;
-  const auto has_fewest = [&](int rank) {
+  const auto is_candidate = [&](int rank) {
     return board[rank].calls == fewest && !board[rank].is_out_of_reach();
+  };
+  bool is_here = false;
+  for (int rank = 0; rank < board.ranks(); ++rank)
+    is_here = is_here || (is_candidate(rank) && board[rank].elsewhere.empty());
+  const auto has_fewest = [&](int rank) {
+    return is_candidate(rank) && (!is_here || board[rank].elsewhere.empty());
   };
   if (has_fewest(record.peer)) return record.peer;
   std::optional<int> found;
@@ -102,6 +109,9 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
   const std::string call = describe_number(witness.call);
   const std::string& its_name = board[verdict.rank].name;
   const std::string_view departure = departure_of(board[verdict.rank].state);
+  const std::string& elsewhere = board[verdict.rank].elsewhere;
+  if (verdict.kind != Kind::circle && departure.empty() && !elsewhere.empty())
+    return {fmt::format("{} waits in another communicator, {}", its_name, elsewhere), ""};
   const std::string missing =
       fmt::format("{} {}", its_name, departure.empty() ? "is missing" : departure);
   switch (verdict.kind) {

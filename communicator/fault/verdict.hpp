@@ -32,6 +32,7 @@ struct RankSnapshot {
   bool is_here = true;                     // on this node
   std::string name;                        // as Nodes::name_of_rank
   std::string description;                 // as Board::describe
+  std::string elsewhere{};                 // as Board::elsewhere
 
   /// Its process has ended without an announcement. (A rank that gave up ends because of that.)
   bool is_lost() const { return !alive && state == RankState::working; }

@@ -1,6 +1,7 @@
 #include "communicator/fault/watchdog.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ctime>
 #include <thread>
@@ -118,6 +119,14 @@ void Watchdog::add_child(const std::shared_ptr<Watchdog>& child) {
     children_.push_back(child);
     error = error_;
     told = told_;
+    if (family_ == nullptr) {
+      family_ = std::make_shared<Family>();
+      family_->members.push_back(weak_from_this());
+    }
+    const std::scoped_lock joining(child->mutex_, family_->mutex);
+    child->family_ = family_;
+    std::erase_if(family_->members, [](const auto& other) { return other.expired(); });
+    family_->members.push_back(child);
   }
   if (error && error->code() == ErrorCode::aborted) child->abort_with_parent(*error, told);
 }
@@ -305,9 +314,44 @@ void Watchdog::report_unreadable() {
       Board::State::aborted);
 }
 
+void Watchdog::introduce(std::string name, std::function<bool()> runs) {
+  name_ = std::move(name);
+  runs_ = std::move(runs);
+}
+
+std::optional<std::string> Watchdog::describe_wait() const {
+  const DiagnosticRecord& record = shared_->record;
+  if (const auto state = std::atomic_ref(shared_->record.state).load(std::memory_order_acquire);
+      state == out_of_time || state == told_to)
+    return fmt::format("{}: rank {} waited in {} for rank {}", name_, rank_,
+                       describe_number(record.call), record.peer);
+  if (is_broken() || !runs_ || !runs_()) return std::nullopt;
+  const std::vector<int> behind = board_.behind();
+  return fmt::format(
+      "{}: rank {} waits in call {} for {}", name_, rank_, board_.calls(rank_),
+      behind.empty() ? std::string("a rank that has made it, too")
+      : behind.size() == 1
+          ? fmt::format("rank {}, which has not made it", behind.front())
+          : fmt::format("ranks {}, which have not made it", fmt::join(behind, ", ")));
+}
+
+std::string Watchdog::waits_elsewhere() const {
+  std::vector<std::weak_ptr<Watchdog>> relatives;
+  if (family_ != nullptr) {
+    const std::lock_guard lock(family_->mutex);
+    relatives = family_->members;
+  }
+  for (const auto& relative : relatives)
+    if (const auto other = relative.lock(); other != nullptr && other.get() != this)
+      if (auto wait = other->describe_wait()) return *std::move(wait);
+  return {};
+}
+
 /// Ends the kernels of this rank and, through the peers' watchdogs, theirs, so that all show where
 /// they wait.
 void Watchdog::begin_timeout(int rank) {
+  if (const std::string elsewhere = waits_elsewhere(); !elsewhere.empty())
+    board_.say_elsewhere(elsewhere);
   std::atomic_ref(shared_->abort).store(1, std::memory_order_release);
   if (rank == rank_) board_.show(shared_->record);
   board_.announce(Board::State::gave_up);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@ namespace plait {
 
 /// Holds the words through which host and kernels end a spin, and the error that follows. The first
 /// error stays. All methods but `compare_now_and_then` may be called from any thread.
-class Watchdog {
+class Watchdog : public std::enable_shared_from_this<Watchdog> {
  public:
   /// `algorithms`: their names, by the numbers that launches carry. `claimed`: a word of device
   /// memory, zero. `ranks_per_device`: as in Topology.
@@ -47,7 +48,15 @@ class Watchdog {
   /// The report of a deadline says so.
   void note_unanswered(int rank, const std::string& name, const std::string& why);
 
-  /// Passes aborts of this communicator on to `child`, also one that came before.
+  /// What other communicators of the same ranks ask: `name`, such as "the part of ranks 2, 3 (its
+  /// ranks 0, 1)", and whether a kernel runs. Before any other call.
+  void introduce(std::string name, std::function<bool()> runs);
+  /// Where this rank waits: "in the part of ranks 2, 3 (its ranks 0, 1): rank 0 waits in call 5 for
+  /// rank 1, which has not made it". None if it does not wait. Takes no lock of this object.
+  std::optional<std::string> describe_wait() const;
+
+  /// Passes aborts of this communicator on to `child`, also one that came before. The two ask each
+  /// other where this rank waits.
   void add_child(const std::shared_ptr<Watchdog>& child);
 
   /// The error that broke the communicator; none, at once, while it is whole. After a deadline this
@@ -102,6 +111,7 @@ class Watchdog {
   std::string describe(const Board::Disagreement& found) const;
   std::string describe_refusal(const Board::Disagreement& found) const;
   void report_unreadable();
+  std::string waits_elsewhere() const;
   void begin_timeout(int rank);
   void finish_timeout();
   Verdict reach_verdict();
@@ -124,6 +134,14 @@ class Watchdog {
   std::atomic<bool> broken_ = false;  // `error_` is set
   Told told_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<std::weak_ptr<Watchdog>> children_;
+  /// This rank's communicators that have come from one by parts and duplicates.
+  struct Family {
+    std::mutex mutex;
+    std::vector<std::weak_ptr<Watchdog>> members;
+  };
+  std::shared_ptr<Family> family_;  // null: it has no relatives
+  std::string name_;
+  std::function<bool()> runs_;
   unsigned skipped_ = 0;          // by compare_now_and_then
   std::int64_t compared_at_ = 0;  // on the coarse clock
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -22,6 +23,7 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 class Missing : public testing::TestWithParam<std::tuple<std::string, int>> {
@@ -90,6 +92,26 @@ TEST_P(Missing, TheMissingRankIsNamedAsMissing) {
         ASSERT_TRUE(error.has_value());
         const std::string text = error->what();
         EXPECT_THAT(text.substr(0, text.find('\n')), HasSubstr("rank 0")) << text;
+      },
+      impatient());
+}
+
+/// Rank 1 waits in a part for rank 2. Rank 0, which waits for rank 1 in the parent, hears of that.
+TEST(Timeout, ARankThatWaitsInAPartNamesTheOneItWaitsFor) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(3);
+  run_ranks(
+      3,
+      [](Communicator& comm, int rank) {
+        std::optional<Communicator> part = comm.split(rank == 0 ? 0 : 1, rank);
+        comm.bootstrap().barrier();
+        if (rank != 1) comm.barrier();
+        else part->barrier();
+        const auto error =
+            rank == 1 ? heard(comm, patience) : error_of([&] { comm.synchronize(); });
+        expect_error(error, ErrorCode::timeout,
+                     AllOf(StartsWith("rank 1 waits in another communicator, the part of ranks 1, "
+                                      "2 (its ranks 0, 1): rank 0 wait"),
+                           ContainsRegex("in call 1 for rank 1")));
       },
       impatient());
 }
