@@ -11,9 +11,10 @@
 namespace plait::host {
 namespace {
 
-void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team) {
+void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team,
+               std::byte* buffer) {
   const unsigned blocks = launch.shape.blocks;
-  Words words(block, blocks, thread, team, launch.watch);
+  Words words(block, blocks, thread, team, launch.watch, buffer);
   log_start<LogOps>(launch.watch, block, thread);
   launch.kernel(words, launch.args());
   log_end<LogOps>(launch.watch, block, blocks, thread);
@@ -36,6 +37,17 @@ const PoolSettings& settings() {
   return values;
 }
 
+struct Pool::Buffer {
+  alignas(Words::pack_bytes) std::byte bytes[Words::buffer_bytes];
+};
+
+/// The system gives pages to buffers that a kernel uses.
+Pool::Pool() {
+  for (unsigned worker = 0; worker < settings().workers; ++worker)
+    buffers_.push_back(std::make_unique_for_overwrite<Buffer>());
+}
+Pool::~Pool() = default;
+
 void Pool::run(const Launch& launch) {
   run_blocks(launch);
   if (launch.watch.carry != nullptr) launch.watch.carry(launch.watch.carrier, -1);
@@ -52,7 +64,7 @@ void Pool::run_blocks(const Launch& launch) {
     const FloatEnvironment defaults;
     for (unsigned block = 0; block < blocks; ++block) {
       Team team(1);
-      run_block(launch, block, 0, team);
+      run_block(launch, block, 0, team, buffers_.front()->bytes);
     }
     return;
   }
@@ -61,8 +73,10 @@ void Pool::run_blocks(const Launch& launch) {
   threads_.run_with_caller(workers * threads, [&](std::size_t number) {
     const FloatEnvironment defaults;  // a thread inherits that of the thread that started it
     const auto index = static_cast<unsigned>(number);
-    for (unsigned block = index / threads; block < blocks; block += workers)
-      run_block(launch, block, index % threads, teams[block]);
+    const unsigned worker = index / threads, thread = index % threads;
+    std::byte* const buffer = thread == 0 ? buffers_[worker]->bytes : nullptr;
+    for (unsigned block = worker; block < blocks; block += workers)
+      run_block(launch, block, thread, teams[block], buffer);
   });
 }
 

@@ -1,7 +1,9 @@
 // Runs the blocks of a launch on a few threads.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "backends/device/launch_types.hpp"
 #include "backends/host/host_kernels.hpp"
@@ -35,12 +37,18 @@ struct alignas(16) Launch {
 /// each rank has.
 class Pool {
  public:
+  Pool();
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
   /// Runs the launch to its end, in the default floating-point environment. One caller at a time.
   void run(const Launch& launch);
 
  private:
   void run_blocks(const Launch& launch);
 
+  struct Buffer;
+  std::vector<std::unique_ptr<Buffer>> buffers_;  // Words::buffer of each worker
   ThreadTeam threads_{"the threads of a host kernel"};
 };
 

@@ -32,8 +32,19 @@ class Words {
   static constexpr bool indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
-  Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch)
-      : block_(block), blocks_(blocks), thread_(thread), team_(team), watch_(watch) {}
+  Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch,
+        std::byte* buffer = nullptr)
+      : block_(block),
+        blocks_(blocks),
+        thread_(thread),
+        team_(team),
+        watch_(watch),
+        buffer_(buffer) {}
+
+  /// Memory of the block's first thread for a kernel, aligned like a pack. Kernels run on threads
+  /// of the program, too, whose stacks may be small.
+  static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
+  std::byte* buffer() const { return buffer_; }
 
   unsigned block() const { return block_; }
   unsigned blocks() const { return blocks_; }
@@ -340,6 +351,7 @@ class Words {
   unsigned vote_ = 0;
   Team& team_;
   const Watch& watch_;
+  std::byte* buffer_;
 };
 
 static_assert(Device<Words>);

@@ -87,7 +87,7 @@ void SocketLink::write(Peer& peer) {
 void SocketLink::read(int from, Peer& peer) {
   bool over = false;
   for (;;) {
-    std::array<std::byte, 65536> part;  // NOLINT(*-member-init): recv fills it
+    std::array<std::byte, 4096> part;  // NOLINT(*-member-init): recv fills it
     const ssize_t got = ::recv(peer.socket.get(), part.data(), part.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     over = got == 0 || (got < 0 && errno != EAGAIN);

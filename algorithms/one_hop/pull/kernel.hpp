@@ -60,8 +60,6 @@ struct Place {
   std::int64_t reader_handle;  // by which other processes read this one
 };
 
-/// The buffer of a thread block, for the chunks of all peers together.
-constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
 /// A chunk that needs no buffer. Longer reads cost less per byte, and what has been read is still
 /// in a cache when the kernel goes over it (exscan of 2 MB, 2 CPU ranks: 232 us; with 64 KB 300,
 /// with 1 MB 254; 2026-11-27).
@@ -120,12 +118,14 @@ class Pull {
 
  private:
   using PackOf = Pack<T, D::pack_bytes>;
-  /// The buffer has room for so many chunks, perhaps none, numbered from 1 on.
+  /// The buffer of the thread, for the chunks of all peers together. It has room for so many
+  /// chunks, perhaps none, numbered from 1 on.
   struct Buffer {
-    alignas(64) std::byte bytes[buffer_bytes];
+    std::byte* bytes;
     std::size_t chunk;
-    explicit Buffer(int chunks)
-        : chunk(chunks > 0 ? buffer_bytes / static_cast<unsigned>(chunks) / 64 * 64
+    Buffer(D& dev, int chunks)
+        : bytes(dev.buffer()),
+          chunk(chunks > 0 ? D::buffer_bytes / static_cast<unsigned>(chunks) / 64 * 64
                            : longest_chunk) {}
     std::byte* of(int number) { return bytes + static_cast<unsigned>(number - 1) * chunk; }
   };
@@ -216,7 +216,7 @@ class Pull {
       if (!a_.pattern.sends(rank, rank)) return true;
       begin = a_.pattern.send_begin(rank, a_.count) * sizeof(T);
     }
-    Buffer buffer(chunks);
+    Buffer buffer(dev_, chunks);
     for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
       const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
       std::byte* const result = keeps ? buffer.of(chunks) : a_.recv + at;
@@ -295,7 +295,7 @@ class Pull {
     const std::size_t begin = a_.pattern.send_begin(a_.peers.rank, a_.count);
     const auto output = [&](int from) { return a_.recv + a_.pattern.recv_begin(from, a_.count); };
     if (writes_inputs()) {
-      Buffer buffer(a_.peers.ranks - 1);
+      Buffer buffer(dev_, a_.peers.ranks - 1);
       for (std::size_t at = stripe.begin; at < stripe.end; at += buffer.chunk) {
         const std::size_t bytes = stripe.end - at < buffer.chunk ? stripe.end - at : buffer.chunk;
         for (int step = 1; step < a_.peers.ranks; ++step)
