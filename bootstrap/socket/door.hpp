@@ -52,7 +52,7 @@ struct Visitor {
 };
 
 /// Nothing that strangers send, or fail to send, keeps ranks out: each caller that has not shown
-/// the secret yet has five seconds and little memory, and the oldest go if there are too many.
+/// the secret yet has a minute and little memory, and the oldest go if there are too many.
 class Door {
  public:
   Door(UniqueFd listener, const Secret& secret) : listener_(std::move(listener)), secret_(secret) {}

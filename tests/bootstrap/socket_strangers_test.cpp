@@ -153,6 +153,26 @@ TEST(Stranger, IsNoRankAmongManyThatCameBeforeRankZero) {
   zero.join();
 }
 
+/// TCP tells rank 0 of the call, and may have to send the words again and again.
+TEST(Stranger, IsNoRankWhoseWordsTheNetworkDelays) {
+  const UniqueId id = UniqueId::create();
+  const auto contents = detail::contents_of(id);
+  std::thread zero([&] {  // the other rank gets never ready
+    message_of(ErrorCode::bootstrap, [&] { make_socket_bootstrap(id, 0, 2, 8s); });
+  });
+  const GroupFd socket = call(contents.root);
+  std::this_thread::sleep_for(6s);
+  say(socket, bytes_of({.magic = detail::hello_magic,
+                        .proof = contents.secret.of_caller,
+                        .protocol = detail::socket_protocol,
+                        .rank = 1,
+                        .size = 2}));
+  detail::Note heard;
+  EXPECT_EQ(receive_one(socket.get(), heard, detail::Deadline(5s)), detail::Transfer::done);
+  EXPECT_EQ(heard.type, detail::Note::Type::welcome);
+  zero.join();
+}
+
 TEST(Stranger, ThatKnowsTheSecretIsNamed) {
   const UniqueId id = UniqueId::create();
   const auto contents = detail::contents_of(id);
