@@ -203,6 +203,7 @@ class Peer {
   std::unique_ptr<SendFlow> reply_;   // over the one that the peer made; unused so far
   bool is_moving_ = false, peer_has_moved_ = false;
   bool is_two_way_ = false;
+  bool has_given_up_ = false;             // its calls, since the peer has left
   std::unique_ptr<SendFlow> moved_from_;  // until `moved` has arrived
   Slots data_in_slots_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel

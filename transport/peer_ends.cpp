@@ -15,8 +15,8 @@
 //  2. A rank that leaves sends `left` after all else, and closes nothing before all that it has
 //     sent to that peer, on whatever connection, has arrived. Until then it takes calls, and says
 //     farewell to a rank whose hello comes late.
-//  3. A rank that has read `left`, and all data that were announced before, closes everything: the
-//     peer needs nothing more from it.
+//  3. A rank that has read `left`, and all data that were announced before, closes everything, and
+//     gives up its calls: the peer needs nothing more from it.
 //  4. The system closes all connections of a process that ends. A process that leaves by `exit` or
 //     by the end of `main` waits before for what 2 waits for (`Proxy::flush`).
 //
@@ -147,8 +147,13 @@ bool Peer::is_safe() const {
 }
 
 /// The peer has left, and waits for an acknowledgement before it closes its end. To close this one
-/// is to give it at once. Not every transport ends a flow so easily.
+/// is to give it at once. Not every transport ends a flow so easily. A call that the peer has
+/// accepted must end, too: it waits for whatever it has accepted (`Proxy::has_left`).
 void Peer::close() {
+  if (!std::exchange(has_given_up_, true)) {
+    transport_.give_up(address_, Ways::both);
+    transport_.give_up(address_, Ways::one);
+  }
   if (!is_two_way_) return;
   is_two_way_ = false;
   replies_.reset();

@@ -96,6 +96,7 @@ class MpiTransport final : public Transport {
   const Properties& properties() const override { return properties_; }
   std::unique_ptr<Listener> listen() override { return std::make_unique<MpiListener>(post_); }
   std::unique_ptr<SendFlow> connect(const Address& address, Ways) override;
+  void give_up(const Address& address, Ways) override;
   void wait(std::chrono::microseconds timeout) override;
   void wake() noexcept override {
     {
@@ -137,6 +138,16 @@ std::unique_ptr<SendFlow> MpiTransport::connect(const Address& address, Ways) {
     post_.leave(*answered, 0);
     throw Error(ErrorCode::rank_lost,
                 fmt::format("connect: rank {} listens no more at this address", place.rank));
+  });
+}
+
+/// The listener may have accepted, and hears that no message comes.
+void MpiTransport::give_up(const Address& address, Ways) {
+  Place place{};
+  std::memcpy(&place, address.bytes.data(), sizeof place);
+  post_.use_last([&] {
+    if (const auto call = calls_.extract({place.rank, place.listener}))
+      post_.leave(*call.mapped(), 0);
   });
 }
 
