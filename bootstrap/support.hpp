@@ -41,7 +41,7 @@ using NodeNames = std::span<const std::string>;
 /// "rank 3", "ranks 1, 3, 4", or "ranks 1, 3 on node n0, rank 4 on node n1".
 std::string list_ranks(const std::vector<int>& ranks, NodeNames nodes = {});
 /// "rank 3: ..." for what rank 3 says, unless its words name it already: "all_reduce: rank 3: ...".
-inline std::string as_said_by(int rank, std::string words) {
+inline std::string as_said_by(int rank, const std::string& words) {
   const std::string name = "rank " + std::to_string(rank) + ": ";
   return words.find(name) == std::string::npos ? name + words : words;
 }
