@@ -119,16 +119,22 @@ class MeasuringTest : public Calibrating {
   }
 };
 
+/// An algorithm whose first call at one size takes far too long is left out at the next. On a busy
+/// machine that happens to any, so the test tries again until it has happened to none of the two.
 TEST_F(MeasuringTest, LeavesOutAlgorithmsWhoseResultsAreWrong) {
   std::mutex lock;
   std::map<std::string, int> checks;
-  const auto measured = measure([&](MeasuringPlan& plan) {
-    plan.is_right = [&](const Call& call, bool, const Algorithm& algorithm, LaunchShape) {
-      const std::lock_guard guard(lock);
-      ++checks[std::string(algorithm.name())];
-      return algorithm.name() != "ring" || call.bytes() != 4096;
-    };
-  });
+  std::vector<MeasuredCall> measured;
+  for (int tries = 0; (checks["stream"] < 8 || checks["ring"] < 5) && tries < 50; ++tries) {
+    checks.clear();
+    measured = measure([&](MeasuringPlan& plan) {
+      plan.is_right = [&](const Call& call, bool, const Algorithm& algorithm, LaunchShape) {
+        const std::lock_guard guard(lock);
+        ++checks[std::string(algorithm.name())];
+        return algorithm.name() != "ring" || call.bytes() != 4096;
+      };
+    });
+  }
   EXPECT_THAT(names(measured), testing::IsSupersetOf({"stream", "oneshot_ll"}));
   EXPECT_FALSE(names(measured).contains("ring")) << "though it is right at the other size";
   EXPECT_THAT(checks["stream"], testing::Ge(8)) << "2 ranks, 2 places, 2 sizes";
