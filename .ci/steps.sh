@@ -1,0 +1,393 @@
+#!/usr/bin/env bash
+# The steps of .ci/run and .ci/full, which source this file. Each is a function that fails on what
+# it finds. All run in the repository's root, on the host, without a GPU.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+export PLAIT_PRESET=host
+
+# Warnings are errors. Fortified library calls bring more of them: Ubuntu's compilers fortify by
+# default, so this does, too.
+readonly strict=(-DPLAIT_WERROR=ON -DCMAKE_C_FLAGS=-D_FORTIFY_SOURCE=3
+  -DCMAKE_CXX_FLAGS=-D_FORTIFY_SOURCE=3)
+export PLAIT_CMAKE_OPTIONS="${strict[*]}"  # for ./run
+readonly tidy_files_at_most=${PLAIT_TIDY_FILES:-12}  # a file takes 5 to 15 seconds
+nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+times=()
+
+step() {  # step "NAME" COMMAND...
+  local name=$1 start=$SECONDS status=0
+  shift
+  printf '\n#### %s\n' "$name"
+  # In a separate process, because `set -e` is off inside a condition.
+  (set -e; "$@") &
+  wait $! || status=$?
+  times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$name")")
+  printf '#### %s: %s, %d s\n' "$name" "$([ $status = 0 ] && echo passed || echo FAILED)" \
+    $((SECONDS - start))
+  if [ $status != 0 ]; then
+    finish
+    exit 1
+  fi
+}
+
+# The last lines: the steps' times, and `N passed, N failed`.
+finish() {
+  printf '\n'
+  printf '%s\n' "${times[@]}"
+  printf '%5d s  in all\n' $SECONDS
+  count_tests
+}
+
+sources() { git ls-files --cached --others --exclude-standard "$@"; }
+
+# All targets share one source: only backends/ may ask which target is being compiled.
+no_vendor_conditions() {
+  local found vendors='CUDA|NVCC|__HIP|HIPCC|AMDGCN|PLAIT_HIP|__gfx|__clang_cuda'
+  found=$(sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' | grep -v '^backends/' |
+    xargs -r grep -nHE "^[[:space:]]*#[[:space:]]*(if|ifdef|ifndef|elif)\b.*($vendors)" || true)
+  if [ -n "$found" ]; then
+    printf 'vendor conditions outside backends/:\n%s\n' "$found"
+    return 1
+  fi
+  echo "none"
+}
+
+# nvcc 13.0 drops the loop after a discarded `if constexpr` without braces
+# (backends/device/device.hpp).
+braces_in_kernels() {
+  local found
+  found=$(sources '*.hpp' '*.cuh' | grep -E '^(algorithms|backends)/' |
+    xargs -r grep -nHE 'if constexpr \(.*\)([^{]*;|[^{]*)$' || true)
+  if [ -n "$found" ]; then
+    printf 'if constexpr without braces in kernel code:\n%s\n' "$found"
+    return 1
+  fi
+  echo "all there"
+}
+
+# clang-format wraps no comments, and knows neither CMake nor scripts.
+columns() {
+  local found
+  found=$(sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' '*.rules' \
+    '*.sh' '*.py' '*.cmake' '*CMakeLists.txt' run .ci/run .ci/full .ci/steps.sh |
+    xargs -r awk 'length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns" }')
+  if [ -n "$found" ]; then
+    printf 'lines of more than 100 columns:\n%s\n' "$found"
+    return 1
+  fi
+  echo "none has more"
+}
+
+formatted() {
+  sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' |
+    xargs -r clang-format --dry-run -Werror
+}
+
+# skips [--complete] PRESET: prints which tests of its last run were skipped, and why. Fails if one
+# is not expected. The tests of every preset run on the host here.
+skips() { tools/check_skips.py "${@:1:$#-1}" host "build-${!#}/tests.xml"; }
+
+# Kokkos and Fortran must take part here, and programs that make packages; `run` alone leaves out
+# what can't be installed.
+host_tests() {
+  local test
+  ./run test 2>&1 | tee "$logs/host"
+  for test in kokkos.n2 fortran_interface.n2 package; do
+    grep -qE " ${test//./\\.} .*Passed" "$logs/host" || {
+      echo "$test did not run"
+      return 1
+    }
+  done
+  skips --complete host
+}
+
+# The front door's other verbs, at their smallest; what they need is built.
+front_door() {
+  local folder tiny=(-b 1K -e 1K -n 2 -w 0)
+  folder=$(mktemp -d)
+  ./run demo "${tiny[@]}" | tee "$folder/said"
+  [ "$(grep -c '^# wrong elements: 0$' "$folder/said")" = 2 ] || return 1
+  ./run bench "${tiny[@]}" -C all_gather --peers none --report "$folder/page.html"
+  ./run sweep quick --ranks 2 --out "$folder" -- "${tiny[@]}" -C all_reduce -d f32 --peers none
+  ls -l "$folder/page.html" "$folder/report.html"
+  rm -rf "$folder"
+}
+
+picture() {
+  /usr/bin/python3 tools/report.py docs/benchmarks/data/h200-4-all-reduce.json \
+    --svg docs/benchmarks/all-reduce-h200.svg --names default,peer:nccl,peer:nccl-symmetric --check
+}
+
+cuda_compiles() {
+  export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
+  cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=90
+  # Only targets that contain kernels or link them: the host target's build has already compiled
+  # the host code of the tests.
+  cmake --build --preset cuda --parallel "$(nproc)" --target plait plait-bench plait-info \
+    plait-tune conversions_test litmus_test zoo_test own_reduction slices
+  local bytes
+  bytes=$(stat -Lc %s build-cuda/lib/libplait.so)
+  echo "libplait.so: $bytes bytes"
+  # Catches a megabyte of accidental kernels. (docs/install.md has the bytes of each algorithm's.)
+  [ "$bytes" -lt 28900000 ] || {
+    echo "more than 28.9 MB"
+    return 1
+  }
+  if readelf -d build-cuda/lib/libplait.so | grep STATIC_TLS; then
+    echo "it has static thread-local memory: a running program could not load it"
+    return 1
+  fi
+  ctest --preset cuda -R '^flash_ptx$' 2>&1 | tee "$logs/cuda"  # reads the PTX: no GPU is needed
+}
+
+# Compiles for gfx90a and gfx942 with the parts of ROCm that Debian has. Then runs the tests that
+# need no AMD GPU: they read the machine code of every kernel and try this build's host target.
+hip_compiles() {
+  export CCACHE_DEPEND=1
+  tools/rocm-root.sh
+  cmake --preset hip "${strict[@]}"
+  cmake --build --preset hip --parallel "$(nproc)" --target plait plait-bench plait-info \
+    plait-tune zoo_test mpi_zoo_test communicator_test mpi_hip_memory_test hip_lease_test \
+    own_reduction
+  # shellcheck source=tools/mpi-env.sh
+  . tools/mpi-env.sh
+  export PLAIT_SCRATCH_BYTES=16M  # as tests/CMakeLists.txt does for the host target
+  ctest --preset hip -R '^(zoo\.n3|mpi_zoo\.n2|communicator_test)$|hip' 2>&1 | tee "$logs/hip"
+  skips hip
+}
+
+# Compiles the HIP backend's host code for HIP's NVIDIA platform: only the files that differ from
+# the CUDA build.
+hip_nvidia_compiles() {
+  export CUDACXX=$1 CCACHE_DEPEND=1
+  cmake --preset hip-nvidia "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=90 -G Ninja
+  local objects=CMakeFiles/plait.dir
+  cmake --build --preset hip-nvidia --parallel "$(nproc)" --target \
+    $objects/backends/hip/{hip_backend,hip_range,ipc,lease}.cpp.o $objects/kernels/barrier.hip.cu.o
+}
+
+# A missing or unusable ROCm or CUDA must be refused with one sentence.
+configure_errors() {
+  local folder
+  folder=$(mktemp -d)
+  expect_refusal() {  # expect_refusal SENTENCE COMMAND...
+    local sentence=$1 said
+    shift
+    if said=$("$@" 2>&1); then
+      echo "accepted: $*"
+      return 1
+    fi
+    grep -qF "$sentence" <<<"$(tr '\n' ' ' <<<"$said" | tr -s ' ')" || {
+      printf '%s\n' "$said"
+      return 1
+    }
+    echo "$sentence ..."
+  }
+  mkdir -p "$folder/old/include/hip"
+  printf '#define HIP_VERSION_MAJOR 4\n#define HIP_VERSION_MINOR 3\n' \
+    >"$folder/old/include/hip/hip_version.h"
+  expect_refusal "no ROCm was found" \
+    cmake --preset hip -B "$folder/a" -DPLAIT_ROCM_SEARCH="$folder/none"
+  expect_refusal "is HIP 4.3" cmake --preset hip -B "$folder/b" -DPLAIT_ROCM_ROOT="$folder/old"
+  expect_refusal "a library has one of the two" cmake --preset hip -B "$folder/c" -DPLAIT_CUDA=ON
+  expect_refusal "it is amd or nvidia" \
+    cmake --preset hip -B "$folder/d" -DPLAIT_HIP_PLATFORM=intel
+  expect_refusal "there is no algorithm 'rings'" \
+    cmake --preset host -B "$folder/e" "-DPLAIT_ALGORITHMS=stream;rings"
+  expect_refusal "PLAIT_TESTS=ON needs PLAIT_ALGORITHMS=all" \
+    cmake --preset host -B "$folder/f" -DPLAIT_ALGORITHMS=stream -DPLAIT_TESTS=ON
+  expect_refusal "PLAIT_TESTS=ON needs MPI" \
+    cmake --preset host -B "$folder/g" -DPLAIT_MPI=OFF -DPLAIT_TESTS=ON
+  rm -rf "$folder"
+}
+
+race_tests() {
+  # shellcheck source=tools/mpi-env.sh
+  . tools/mpi-env.sh
+  # Not fortified, because the sanitizer knows only the plain calls.
+  cmake --preset tsan -DPLAIT_WERROR=ON
+  cmake --build --preset tsan --parallel "$(nproc)" --target race_tests
+  ctest --preset tsan 2>&1 | tee "$logs/tsan"
+  skips tsan
+}
+
+# Memory errors and undefined behaviour in the code that each host call goes through, with ranks as
+# threads, in the build of the fuzz targets. The kernels there are not instrumented, because they
+# take most of the time to compile; guard bands around each buffer catch their stray writes.
+address_tests() {
+  # shellcheck source=tools/mpi-env.sh
+  . tools/mpi-env.sh
+  local tests=(types_test selection_test stream_test host_memory_test memory_test bootstrap_test
+    error_test trace_test threads_test)
+  local files=(communicator/{communicator_state,groups/open_group} bootstrap/link_bootstrap
+    symm_mem/descriptor_exchange kernels/ring.host)
+  files=("${files[@]/#/CMakeFiles/plait.dir/}")
+  # A sample of each kind of file shows that the preset asan compiles with g++.
+  cmake --preset asan -G Ninja
+  cmake --build --preset asan --parallel "$(nproc)" --target "${files[@]/%/.cpp.o}"
+  cmake --build --preset fuzz --parallel "$(nproc)" --target "${tests[@]}"
+  ctest --preset fuzz -R "^($(IFS='|'; echo "${tests[*]}"))$" 2>&1 | tee "$logs/asan"
+  grep -q "out of ${#tests[@]}$" "$logs/asan" || {
+    echo "these are not the ${#tests[@]} tests: ${tests[*]}"
+    return 1
+  }
+  skips fuzz
+}
+
+# newest PACKAGE: the name of the distribution's newest package PACKAGE-NUMBER.
+newest() { apt-cache search --names-only "^$1-[0-9]+$" | awk '{ print $1 }' | sort -V | tail -n 1; }
+
+# Looks for warnings of the newest packaged g++ and clang in everything that the host build
+# compiles, except most kernels and the tests. Two kernels suffice, because the text of all is in
+# headers. No object files are kept.
+newest_compilers() {
+  local package compiler way work
+  work=$(mktemp -d)
+  for package in $(newest 'g\+\+') $(newest clang); do
+    compiler=${package/#clang/clang++}
+    way="-S -o /dev/null"  # g++ gives many warnings only after it has optimised
+    # clang 22 finds a deprecated name in std::stable_sort of libstdc++ 12.
+    if [ "$compiler" != "$package" ]; then way="-fsyntax-only -Wno-deprecated-declarations"; fi
+    if [ "$("$compiler" -dumpfullversion 2>/dev/null)" = "$(c++ -dumpfullversion)" ]; then
+      echo "$compiler: already used for the host build"
+      continue
+    fi
+    if ! command -v "$compiler" >/dev/null; then
+      apt-get install -y --no-install-recommends "$package" >"$work/install" 2>&1 || {
+        cat "$work/install"
+        return 1
+      }
+    fi
+    "$compiler" --version | head -n 1
+    python3 - "$compiler" "$way" >"$work/commands" <<'EOF'
+import json, re, sys
+wanted = re.compile(r"(?<!\.host)\.cpp$|/(ring|flash)\.host\.cpp$")
+test = re.compile(r"/tests/.*test\.cpp$")
+for entry in json.load(open("build-host/compile_commands.json", encoding="utf-8")):
+    if wanted.search(entry["file"]) and not test.search(entry["file"]):
+        command = re.sub(r" -o \S+ -c ", f" {sys.argv[2]} ", entry["command"])
+        command = re.sub(r" -Winvalid-pch -include \S+", "", command)  # read by its compiler alone
+        print(f"cd {entry['directory']} && {sys.argv[1]} {command.split(' ', 1)[1]}")
+EOF
+    printf '%s files\n' "$(wc -l <"$work/commands")"
+    xargs -d '\n' -n 1 -P "$(nproc)" sh -c <"$work/commands"
+  done
+  rm -rf "$work"
+}
+
+# The commit that changes are counted from: where this branch left origin/main or, on main itself,
+# the newest one that is a day older than HEAD. Nothing in a clone without either.
+base() {
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
+    base=$(git rev-list -1 --before=$(($(git log -1 --format=%ct) - 86400)) HEAD)
+  fi
+  printf '%s' "$base"
+}
+
+# The files that changed since then, with those that git does not know yet. All without a base.
+changed() {
+  local base
+  base=$(base)
+  if [ -n "$base" ]; then
+    {
+      git diff --name-only --diff-filter=d "$base"
+      git ls-files --others --exclude-standard
+    } | sort -u
+  else
+    sources
+  fi
+}
+
+tidy() {
+  local file files=()
+  while read -r file; do  # only files of the host build; the library comes before its tests
+    if grep -qF "/$file\"" build-host/compile_commands.json; then files+=("$file"); fi
+  done < <(changed | grep '\.cpp$' | awk '{ print (/^(tests|bench|examples)\// ? 1 : 0) "\t" $0 }' |
+    sort -s -k1,1n | cut -f2)
+  echo "${#files[@]} changed files, at most $tidy_files_at_most looked at"
+  [ ${#files[@]} -gt 0 ] || return 0
+  mkdir -p build-host/tidy  # without the precompiled header, which clang can't read
+  sed -E 's/ -Winvalid-pch -include [^ ]+//' build-host/compile_commands.json \
+    >build-host/tidy/compile_commands.json
+  printf '%s\n' "${files[@]:0:tidy_files_at_most}" | xargs -P "$(nproc)" -n 1 \
+    clang-tidy --quiet -p build-host/tidy \
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error
+}
+
+# Prints the last line, `N passed, N failed`: the sum of ctest's summaries so far.
+count_tests() {
+  [ -n "$(ls "$logs")" ] || return 0  # no test has run yet
+  cat "$logs"/* | sed -nE 's/^.*tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' |
+    awk '{ failed += $1; all += $2 } END { printf "%d passed, %d failed\n", all - failed, failed }'
+}
+
+# --- the two tiers --------------------------------------------------------------------------------
+
+cuda() {
+  [ -x "$nvcc" ] || { echo "not compiled, there is no nvcc"; return; }
+  cuda_compiles "$nvcc"
+}
+hip() {
+  hip_compiles
+  [ ! -x "$nvcc" ] || hip_nvidia_compiles "$nvcc"
+}
+documentation() { ./run docs; }
+newcomer() { tools/newcomer.sh bookworm trixie; }
+fuzz() { PLAIT_FUZZ_SECONDS=${PLAIT_FUZZ_SECONDS:-30} tools/fuzz.sh; }
+
+# The steps of .ci/full that .ci/run takes if a file has changed that they look at: a function, and
+# a pattern of these files. tests/package/ci_test.sh tries the table.
+readonly kernels='^algorithms/.*\.hpp$|^backends/device/|(^|/)kernel\.hpp$|^cmake/PlaitKernels'
+readonly by_files=(
+  "documentation ^docs/|\.md$|^include/|^cmake/PlaitDocs"
+  "cuda          $kernels|^backends/(gpu|cuda)/|^tests/cuda/|^cmake/PlaitCuda"
+  "hip           $kernels|^backends/(gpu|hip)/|^tests/hip/|^cmake/PlaitHip|^tools/rocm-root"
+  "race_tests    $kernels|^backends/host/|^(core|symm_mem|transport|communicator)/.*\.[ch]pp$"
+  "fuzz          ^tests/fuzz/|^communicator/selection/|^(symm_mem|bootstrap)/|^interop/c/"
+  "address_tests ^(bootstrap|symm_mem|core)/.*\.[ch]pp$|^communicator/groups/|^backends/host/"
+  "configure_errors ^CMakePresets|(^|/)CMakeLists.txt$|^cmake/"
+  "newest_compilers ^include/|^core/|^interop/c/"
+)
+
+# called_for [FILE...]: the functions of that table that the files, or else the changes, call for.
+called_for() {
+  local files function pattern
+  files=$(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else changed; fi)
+  while read -r function pattern; do
+    if grep -qE "$pattern" <<<"$files"; then echo "$function"; fi
+  done < <(printf '%s\n' "${by_files[@]}")
+}
+
+ready() {
+  step "set-up" ./run setup lint docs browser
+  if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
+  # With ccache the builds share the objects of the host target, and a later run on the same machine
+  # compiles only what changed: kernels take most of the time.
+  export CMAKE_{C,CXX,CUDA,HIP}_COMPILER_LAUNCHER=ccache
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros  # for the tests' precompiled header
+}
+
+check_sources() {
+  step "no vendor conditions outside backends/" no_vendor_conditions
+  step "braces after if constexpr in kernels" braces_in_kernels
+  step "floors: no include points up" tools/check_floors.py
+  step "links in the documentation" tools/check_links.py
+  step "the README's picture is made from its figures" picture
+  # shellcheck disable=SC2046
+  step "the pages' tables are made from their files" \
+    tools/bench-table.py --page $(grep -rl '<!-- bench-table: ' docs) --check
+  step "clang-format" formatted
+  step "100 columns" columns
+}
+
+check_host() {
+  step "host tests" host_tests
+  step "demo, bench and sweep" front_door
+  step "a bare machine" tools/newcomer.sh --short build-host
+}
