@@ -247,8 +247,12 @@ void add_flags(CLI::App& app, Options& options, Words& words) {
   app.add_option("--repeats", options.repeats,
                  "Number of measurements; their median counts (default and least 7)")
       ->check(CLI::Range(7, 100000));
+  app.add_flag(
+      "--table", options.table,
+      "Print a row per algorithm and peer, with all bandwidths, and what the machine gives "
+      "at most");
   app.add_flag("--statistics", options.statistics,
-               "Print mean, standard deviation, p5, p95, p99 and the number of samples, too");
+               "The same with mean, standard deviation, p5, p95, p99 and the number of samples");
   app.add_option("--json", options.json,
                  "Write the results to this file, and update it after each size");
   app.add_flag("--resume", options.resume,
@@ -281,6 +285,7 @@ void understand(const Words& words, Options& options) {
   options.types = list_of<DataType>(words.types, data_type_count, parse_data_type);
   options.ops = list_of<ReduceOp>(words.ops, reduce_op_count, parse_reduce_op);
   options.check = words.check == 1;
+  options.table |= options.statistics;
   options.in_place = in_place(words.in_place, options.collectives);
   options.offsets = offsets(words.offsets, options.types);
   options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric},

@@ -54,7 +54,8 @@ struct Options {
   int iterations = 0;  // timed calls per repeat; 0: Timer chooses
   int warm_up = 5;
   int repeats = 7;
-  bool statistics = false;  // columns of the table for all statistics
+  bool table = false;       // print all results, and more about the machine
+  bool statistics = false;  // the same with columns for all statistics
   bool check = true;
   int devices = 0;       // ranks that are threads of this process; 0: this process is one rank
   int creations = 0;     // measure these instead of calls, if any

@@ -11,7 +11,6 @@
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
 #include "bench/resume.hpp"
-#include "bench/table.hpp"
 #include "bench/verify.hpp"
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"
@@ -247,7 +246,7 @@ bool Session::measure(Contender& contender, const Task& task) {
   if (options_.check && can_check)
     result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
   progress_.hide();
-  if (speaks()) print_result(stdout, result, ceilings_, options_.statistics);
+  if (speaks() && options_.table) print_result(stdout, result, ceilings_, options_.statistics);
   results_.push_back(std::move(result));
   return true;
 }
@@ -270,10 +269,24 @@ void Session::for_each_task(const Call& operation, std::size_t bytes,
 }
 
 void Session::measure_size(const Call& operation, std::size_t bytes) {
+  const std::size_t first = races_.size();
   bool any = false;
-  for_each_task(operation, bytes,
-                [&](Contender& contender, const Task& task) { any |= measure(contender, task); });
-  if (any && speaks()) print_gap(stdout);
+  for_each_task(operation, bytes, [&](Contender& contender, const Task& task) {
+    any |= measure(contender, task);
+    const Race race = race_of(planned(contender, task));
+    if (!contender.is_peer() && std::find(races_.begin(), races_.end(), race) == races_.end())
+      races_.push_back(race);
+  });
+  if (!speaks()) return;
+  progress_.hide();
+  if (!options_.table) print_rows(first);
+  else if (any) std::puts("");
+}
+
+/// Prints the rows of the races from the `first` on.
+void Session::print_rows(std::size_t first) const {
+  for (std::size_t i = first; i < races_.size(); ++i)
+    print_row(stdout, races_[i], results_, options_);
 }
 
 /// Writes the results so far. `early` means that a later call will overwrite them, so this skips
@@ -317,7 +330,11 @@ std::size_t Session::run() {
   if (results_.empty())
     throw Error(ErrorCode::unsupported, fmt::format("nothing can be measured: {}", refusal_));
   if (speaks()) {
-    print_summary(stdout, results_);
+    if (options_.table) {
+      print_row_names(stdout, machine, options_);
+      print_rows(0);
+    }
+    print_verdict(stdout, results_);
     // Flush first, so that the table is not lost if a file can't be written.
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     write_files(machine, false);

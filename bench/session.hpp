@@ -13,6 +13,7 @@
 #include "bench/peers/nccl.hpp"
 #include "bench/progress.hpp"
 #include "bench/results.hpp"
+#include "bench/table.hpp"
 #include "bench/timing.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
@@ -41,6 +42,7 @@ class Session {
   void for_each_task(const Call& operation, std::size_t bytes,
                      const std::function<void(Contender&, const Task&)>& visit);
   void measure_size(const Call& operation, std::size_t bytes);
+  void print_rows(std::size_t first) const;
   bool measure(Contender& contender, const Task& task);
   std::vector<Result> all_planned();
   void write_files(const Machine& machine, bool early) const;
@@ -64,6 +66,7 @@ class Session {
   Contenders contenders_;
   Timer timer_;
   std::vector<Result> results_;
+  std::vector<Race> races_;           // in the order of their rows
   std::set<std::string> taken_over_;  // keys of those results that an earlier run has measured
   std::string refusal_;               // the reason of the last contender that can't serve a call
   std::uint32_t seed_ = 0;

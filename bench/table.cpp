@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
+#include <string_view>
 
 #include "algorithms/contract/collectives.hpp"
+#include "core/environment.hpp"
 
 namespace plait::bench {
 namespace {
@@ -48,19 +49,44 @@ constexpr const char* columns =
 /// Behind them, with --statistics.
 constexpr const char* statistics_columns = " {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}";
 
-/// Results that compete: the same call in the same place.
-struct Race {
-  Collective collective;
-  DataType type;
-  ReduceOp op;
-  std::size_t bytes;
-  bool in_place;
-  std::size_t offset;
-  bool operator==(const Race&) const = default;
-};
-Race race_of(const Result& result) {
-  return {result.call.collective, result.call.type, result.call.op,
-          result.bytes(),         result.in_place,  result.offset};
+/// "all_reduce f32 sum"; behind it what differs from a call out of place in symmetric memory.
+std::string text_of(const Race& race) {
+  std::string text(name_of(race.collective));
+  if (race.collective != Collective::barrier) text += fmt::format(" {}", name_of(race.type));
+  if (facts_of(race.collective).reduces) text += fmt::format(" {}", name_of(race.op));
+  if (race.in_place || race.offset != 0) text += ", " + place(race.in_place, race.offset);
+  if (race.memory == Memory::ordinary) text += ", ordinary";
+  return text;
+}
+
+/// The width of the widest `text_of`.
+std::size_t text_width(const Options& options) {
+  std::size_t width = 0;
+  for (const Call& call : operations(options))
+    for (const bool in_place : options.in_place)
+      for (const std::size_t offset : options.offsets)
+        for (const Memory memory : options.memories)
+          width = std::max(width, text_of({.collective = call.collective,
+                                           .type = call.type,
+                                           .op = call.op,
+                                           .in_place = in_place,
+                                           .offset = offset,
+                                           .memory = memory})
+                                      .size());
+  return width;
+}
+
+constexpr const char* row_columns =
+    "{:<{}} {:>6} {:>10}  {:<18} {:>7} {:>10}  {:<18} {:>9} {:>7}\n";
+
+bool is_peer(const Result& result) { return result.name.starts_with("peer:"); }
+
+/// Whether the result takes part in the race. A program may choose NCCL's ordinary buffers where
+/// Plait's are symmetric, too.
+bool races(const Result& result, const Race& race) {
+  Race own = race_of(result);
+  if (is_peer(result) && own.memory == Memory::ordinary) own.memory = race.memory;
+  return own == race;
 }
 
 struct Winners {
@@ -75,38 +101,19 @@ void improve(const Result*& best, const Result& result) {
 
 Winners winners(const std::vector<Result>& results, const Race& race) {
   Winners best;
-  std::vector<std::string> named;
+  std::vector<std::string_view> named;
   for (const Result& result : results) {
-    if (race_of(result) != race) continue;
-    improve(result.name.starts_with("peer:") ? best.peer
-            : result.name == "default"       ? best.selected
-                                             : best.algorithm,
+    if (!races(result, race)) continue;
+    improve(is_peer(result)            ? best.peer
+            : result.name == "default" ? best.selected
+                                       : best.algorithm,
             result);
-    named.push_back(result.name);
+    named.emplace_back(result.name);
   }
   // The selection's choice counts as an algorithm if it was not measured under its own name.
   if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end())
     improve(best.algorithm, *best.selected);
   return best;
-}
-
-constexpr const char* summary_columns =
-    "{:<14} {:>12} {:>11} {:>10} {:>6}  {:<24} {:<10} {:>10} {:>8}  {:>10}  {:<22} {:>10} {:>8}\n";
-
-void print_race(std::FILE* out, const Race& race, const Winners& best) {
-  const Result* fastest = best.algorithm;
-  const auto time_of = [](const Result* result) {
-    return result ? microseconds(result->time_us()) : "-";
-  };
-  const std::string ratio = best.peer && fastest
-                                ? fmt::format("{:.2f}x", best.peer->time_us() / fastest->time_us())
-                                : "-";
-  fmt::print(out, summary_columns, name_of(race.collective), race.bytes,
-             type_of(race.collective, race.type), operation(race.collective, race.op),
-             place(race.in_place, race.offset), fastest ? full_name(*fastest) : "-",
-             fastest ? name_of(fastest->memory) : "-", time_of(fastest),
-             fastest ? bandwidth(*fastest, fastest->busbw()) : "-", time_of(best.selected),
-             best.peer ? best.peer->name : "-", time_of(best.peer), ratio);
 }
 
 void print_ceilings(std::FILE* out, const Ceilings& ceilings) {
@@ -121,16 +128,40 @@ void print_ceilings(std::FILE* out, const Ceilings& ceilings) {
   else fmt::print(out, "# ceilings: {}\n", ceilings.how);
 }
 
-}  // namespace
+/// The elements of all results of a call.
+std::size_t elements_of(const Result& result) {
+  const Call& call = result.call;
+  if (!result.moves_data()) return 0;
+  const bool at_root =
+      call.collective == Collective::reduce || call.collective == Collective::gather;
+  return recv_bytes(call) / size_of(call.type) * static_cast<unsigned>(at_root ? 1 : result.ranks);
+}
 
-void print_header(std::FILE* out, const Machine& machine, const Options& options) {
-  fmt::print(out, "# plait {} on {}, {}\n", machine.version, machine.hostname, machine.date);
-  for (const std::string& rank : machine.ranks) fmt::print(out, "# {}\n", rank);
+/// "1.23 million"; as it is below a hundred thousand.
+std::string in_words(std::size_t number) {
+  const auto exact = static_cast<double>(number);
+  if (number < 100'000) return std::to_string(number);
+  return exact < 1e9 ? fmt::format("{:.3g} million", exact / 1e6)
+                     : fmt::format("{:.3g} billion", exact / 1e9);
+}
+
+std::string peer_of(const Machine& machine) { return machine.backend == "host" ? "MPI" : "NCCL"; }
+
+/// Names of devices, each with its number if there are several.
+std::string names_of(std::vector<std::string> devices) {
+  std::sort(devices.begin(), devices.end());
+  std::string text;
+  for (auto from = devices.begin(), to = from; from != devices.end(); from = to) {
+    to = std::upper_bound(from, devices.end(), *from);
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", to - from, *from);
+  }
+  return text;
+}
+
+void print_table_header(std::FILE* out, const Machine& machine, const Options& options) {
   if (machine.processes < static_cast<int>(machine.ranks.size()))
     fmt::print(out, "# ranks in {} {}\n", machine.processes,
                machine.processes == 1 ? "process" : "processes");
-  fmt::print(out, "# MPI: {}{}\n", machine.mpi_version,
-             machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
   if (machine.link.gb_per_s > 0)
     fmt::print(out, "# link: {} GB/s: {}\n", bandwidth(machine.link.gb_per_s), machine.link.how);
   else fmt::print(out, "# link: {}\n", machine.link.how);
@@ -158,6 +189,56 @@ void print_header(std::FILE* out, const Machine& machine, const Options& options
   std::fflush(out);
 }
 
+}  // namespace
+
+Race race_of(const Result& result) {
+  return {result.call.collective, result.call.type, result.call.op, result.bytes(),
+          result.in_place,        result.offset,    result.memory};
+}
+
+void print_header(std::FILE* out, const Machine& machine, const Options& options) {
+  fmt::print(out, "# plait {} on {}, {}: {} on {} ({}); MPI: {}{}\n", machine.version,
+             machine.hostname, machine.date,
+             machine.ranks.size() == 1 ? "1 rank" : fmt::format("{} ranks", machine.ranks.size()),
+             names_of(machine.devices), machine.architecture, machine.mpi_version,
+             machine.nccl_version.empty() ? "" : "; NCCL: " + machine.nccl_version);
+  if (options.table || machine.nodes > 1)
+    for (const std::string& rank : machine.ranks) fmt::print(out, "# {}\n", rank);
+  if (options.table) return print_table_header(out, machine, options);
+  fmt::print(out,
+             "# {}: us, the median of {} repeats; GB/s: busbw; ratio: {}'s time over Plait's; "
+             "--table has all rows\n",
+             name_of(options.timing), options.repeats, peer_of(machine));
+  print_row_names(out, machine, options);
+}
+
+void print_row_names(std::FILE* out, const Machine& machine, const Options& options) {
+  fmt::print(out, row_columns, "# call", text_width(options), "size", "default us", "by", "GB/s",
+             "best us", "by", fmt::format("{} us", peer_of(machine)), "ratio");
+  std::fflush(out);
+}
+
+void print_row(std::FILE* out, const Race& race, const std::vector<Result>& results,
+               const Options& options) {
+  const Winners best = winners(results, race);
+  const Result* const own = best.selected ? best.selected : best.algorithm;
+  if (!own && !best.peer) return;
+  const bool same = best.algorithm == best.selected;
+  const auto time_of = [](const Result* result) {
+    return result ? microseconds(result->time_us()) : "-";
+  };
+  fmt::print(
+      out, row_columns, text_of(race), text_width(options),
+      own && !own->moves_data() ? "-" : format_bytes(race.bytes), time_of(best.selected),
+      best.selected ? best.selected->chosen : "-", own ? bandwidth(*own, own->busbw()) : "-",
+      same ? "-" : time_of(best.algorithm), same ? "-" : full_name(*best.algorithm),
+      time_of(best.peer),
+      own && best.peer ? fmt::format("{:.2f}x", best.peer->time_us() / own->time_us()) : "-");
+  for (const Result& result : results)
+    if (races(result, race) && result.wrong.value_or(0) != 0)
+      fmt::print(out, "  WRONG: {} elements of {}\n", *result.wrong, full_name(result));
+}
+
 void print_result(std::FILE* out, const Result& result, const Ceilings& ceilings, bool statistics) {
   fmt::print(out, columns, name_of(result.call.collective), result.bytes(), result.call.count,
              type_of(result.call.collective, result.call.type),
@@ -176,26 +257,15 @@ void print_result(std::FILE* out, const Result& result, const Ceilings& ceilings
   std::fflush(out);
 }
 
-void print_gap(std::FILE* out) { fmt::print(out, "\n"); }
-
-void print_summary(std::FILE* out, const std::vector<Result>& results) {
-  fmt::print(out,
-             "# Fastest algorithm for each size; \"default\" is what the selection takes; "
-             "\"peer/us\" above 1 means that Plait is faster\n");
-  fmt::print(out, summary_columns, "collective", "size(B)", "type", "redop", "in/out", "fastest",
-             "memory", "time(us)", "busbw", "default", "best peer", "time(us)", "peer/us");
-  std::vector<Race> done;
-  for (const Result& result : results) {
-    const Race race = race_of(result);
-    if (std::find(done.begin(), done.end(), race) != done.end()) continue;
-    done.push_back(race);
-    print_race(out, race, winners(results, race));
-  }
-  const bool checked = std::any_of(results.begin(), results.end(),
-                                   [](const Result& result) { return result.wrong.has_value(); });
-  if (checked)
-    fmt::print(out, "# wrong elements: {}{}\n", total_wrong(results),
-               total_wrong(results) ? "  <-- FAILED" : "");
+void print_verdict(std::FILE* out, const std::vector<Result>& results) {
+  std::size_t checked = 0;
+  for (const Result& result : results)
+    if (result.wrong) checked += elements_of(result);
+  const std::size_t wrong = total_wrong(results);
+  if (std::any_of(results.begin(), results.end(),
+                  [](const Result& result) { return result.wrong.has_value(); }))
+    fmt::print(out, "# checked: {} elements, {} wrong{}\n", in_words(checked), wrong,
+               wrong ? "  <-- FAILED" : "");
   else fmt::print(out, "# results were not checked\n");
 }
 

@@ -69,16 +69,20 @@ TEST(Figures, AreOfTheLargerBufferAndTheMedian) {
   EXPECT_DOUBLE_EQ(result.busbw(), 120);
 }
 
-std::vector<std::string> printed(const Result& result, const Ceilings& ceilings,
-                                 bool statistics = false) {
+/// The words that `print` prints into a file.
+std::vector<std::string> printed(const std::function<void(std::FILE*)>& print) {
   std::FILE* const file = std::tmpfile();
-  print_result(file, result, ceilings, statistics);
+  print(file);
   std::string text(static_cast<std::size_t>(std::ftell(file)), ' ');
   std::rewind(file);
   EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
   std::fclose(file);
   std::istringstream words(text);
   return {std::istream_iterator<std::string>(words), {}};
+}
+std::vector<std::string> printed(const Result& result, const Ceilings& ceilings,
+                                 bool statistics = false) {
+  return printed([&](std::FILE* file) { print_result(file, result, ceilings, statistics); });
 }
 
 TEST(Figures, ArePrintedInOrder) {
@@ -114,6 +118,49 @@ TEST(Figures, NameTheOffsetOfTheBuffers) {
   EXPECT_EQ(printed(result, {})[7], "out+2");
   result.in_place = true;
   EXPECT_EQ(printed(result, {})[7], "in+2");
+}
+
+Result all_reduce_of_1_kb(const std::string& name, Memory memory, double microseconds) {
+  Result result;
+  result.name = name;
+  result.call = {.collective = Collective::all_reduce, .type = DataType::f32, .count = 256};
+  result.ranks = 2;
+  result.memory = memory;
+  result.times = Times({microseconds});
+  result.wrong = 0;
+  return result;
+}
+
+TEST(Rows, HaveTheDefaultTheBestAndThePeer) {
+  using testing::ElementsAre;
+  std::vector<Result> results = {all_reduce_of_1_kb("ring", Memory::symmetric, 100),
+                                 all_reduce_of_1_kb("stream", Memory::symmetric, 80),
+                                 all_reduce_of_1_kb("default", Memory::symmetric, 64),
+                                 all_reduce_of_1_kb("stream", Memory::ordinary, 200),
+                                 all_reduce_of_1_kb("peer:nccl", Memory::ordinary, 160),
+                                 all_reduce_of_1_kb("peer:nccl-symmetric", Memory::symmetric, 32)};
+  results[2].chosen = "ring";
+  const auto row = [&](const Result& result) {
+    return printed([&](std::FILE* file) { print_row(file, race_of(result), results, Options{}); });
+  };
+  // The default is no algorithm beside the one that it has chosen, and was faster for the noise.
+  EXPECT_THAT(row(results[0]), ElementsAre("all_reduce", "f32", "sum", "1K", "64.00", "ring",
+                                           "0.016", "80.00", "stream", "32.00", "0.50x"));
+  // In ordinary memory windows don't count, and without a default the best algorithm does.
+  EXPECT_THAT(row(results[3]), ElementsAre("all_reduce", "f32", "sum,", "ordinary", "1K", "-", "-",
+                                           "0.005", "200.0", "stream", "160.0", "0.80x"));
+  EXPECT_THAT(printed([&](std::FILE* file) { print_verdict(file, results); }),
+              ElementsAre("#", "checked:", "3072", "elements,", "0", "wrong"));
+  results[1].wrong = 7;
+  const auto words = row(results[0]);
+  EXPECT_THAT(std::vector<std::string>(words.begin() + 11, words.end()),
+              ElementsAre("WRONG:", "7", "elements", "of", "stream"));
+  EXPECT_THAT(printed([&](std::FILE* file) { print_verdict(file, results); }),
+              ElementsAre("#", "checked:", "3072", "elements,", "7", "wrong", "<--", "FAILED"));
+  // The choice counts as an algorithm where it was not measured by its name.
+  results.erase(results.begin(), results.begin() + 2);
+  EXPECT_THAT(row(results[0]), ElementsAre("all_reduce", "f32", "sum", "1K", "64.00", "ring",
+                                           "0.016", "-", "-", "32.00", "0.50x"));
 }
 
 TEST(Tasks, BeginAtTheOffset) {

@@ -12,7 +12,7 @@ import time
 
 BENCH = sys.argv[1]
 FLAGS = ["--backend", "host", "--peers", "none", "--algorithms", "default,ring", "-b", "1K", "-e",
-         "16K", "-n", "3", "-w", "0"]
+         "16K", "-n", "3", "-w", "0", "--table"]
 os.environ["TERM"] = "xterm"  # a dumb terminal gets no bar
 
 

@@ -46,7 +46,7 @@ for row in all_gather:4 all_to_all:4 gather:4 scatter:4 send_recv:2 reduce_scatt
 done
 
 # Blocks of a reduce-scatter are not cut.
-timeout 60 "$bin/plait-bench" \
+timeout 60 "$bin/plait-bench" --table \
   -C reduce_scatter --algorithms default,reduce_scatter_v --messages 4 -b 64K -e 64K -n 3 -w 0 \
   --memory ordinary --peers none >"$out" 2>"$said" || fail "a reduce-scatter of one rank in pieces"
 [ "$(grep -cE "^reduce_scatter .* 0$" "$out")" = 1 ] &&
@@ -70,8 +70,8 @@ if command -v python3 >/dev/null; then
 fi
 
 # Ranks that are threads of one process.
-timeout 60 "$bin/plait-bench" --devices 3 --peers mpi -C all_reduce,barrier --algorithms default \
-  -b 1K -e 64K -f 64 -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" ||
+timeout 60 "$bin/plait-bench" --table --devices 3 --peers mpi -C all_reduce,barrier \
+  --algorithms default -b 1K -e 64K -f 64 -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" ||
   fail "three devices of one process"
 [ "$(grep -c '^# rank [0-2] of 3: host device [0-2], ' "$out")" = 3 ] &&
   grep -qx "# ranks in 1 process" "$out" || fail "the head of three devices"

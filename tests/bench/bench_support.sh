@@ -9,12 +9,12 @@ files=$(mktemp -d)
 trap 'rm -rf "$out" "$said" "$files"' EXIT
 fail() { echo "FAILED: $*"; cat "$out" "$said"; exit 1; }
 export PLAIT_BACKEND=host
-bench() {  # bench FLAGS...: two ranks of plait-bench, beside $peers
+bench() {  # bench FLAGS...: two ranks of plait-bench, beside $peers, with all rows
   local status=0 trial
   for trial in 1 2 3; do
     status=0
     run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" \
-      --peers "${peers:-none}" "$@" >"$out" 2>"$said" || status=$?
+      --table --peers "${peers:-none}" "$@" >"$out" 2>"$said" || status=$?
     [ $status = 139 ] || [ $status = 125 ] || break
     echo "mpirun crashed or hung (status $status), trial $trial"
   done

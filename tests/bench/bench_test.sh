@@ -33,9 +33,16 @@ bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
 timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers mpi,nccl \
-  --timing latency --algorithms default -b 1K -e 64K -f 64 -n 3 -w 0 >"$out" 2>"$said" </dev/null ||
-  fail "with peers"
-grep -q "^all_reduce .* peer:mpi .* 0$" "$out" || fail "MPI was not measured, or was wrong"
+  --timing latency --algorithms default,ring,stream -b 1K -e 64K -f 64 -n 3 -w 0 --memory both \
+  >"$out" 2>"$said" </dev/null || fail "with peers"
+# Without --table: a row per size and memory, the fastest beside the default, and MPI's ratio.
+for row in "all_reduce f32 sum  *1K" "all_reduce f32 sum, ordinary  *64K"; do
+  grep -qE "^$row +[0-9.]+  [a-z0-9_]+ +[0-9.]+ +([0-9.]+  (ring|stream)|-  -) +[0-9.]+ +[0-9.]+x$" \
+    "$out" || fail "no row of $row"
+done
+[ "$(grep -c '^all_reduce ' "$out")" = 4 ] || fail "other rows than those of sizes and memories"
+# Two sizes of floats on two ranks, by three algorithms in two memories and by MPI.
+grep -qx "# checked: 0.233 million elements, 0 wrong" "$out" || fail "not everything was checked"
 grep -qx "# peer nccl is not measured: NCCL and RCCL need GPUs" "$out" || fail "NCCL on the host"
 bench --creation 3 && grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0-9.e]*,[0-9.e]*\]' \
   "$out" || fail "creation was not measured three times"
@@ -140,7 +147,7 @@ for format in json csv; do
   [ $? = 3 ] || fail "--$format: a file that could not be written is no error"
   grep -qF "plait-bench: rank 0: can't write \"/dev/full\": No space left on device" "$said" ||
     fail "--$format: it does not say why"
-  grep -q "^# wrong elements: 0" "$out" || fail "--$format: the table is lost"
+  grep -q "^# checked: .*, 0 wrong$" "$out" || fail "--$format: the table is lost"
 done
 
 # plait-tune measures, the library finds the times by itself, and its check reads them.
