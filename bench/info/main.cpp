@@ -2,15 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "algorithms/contract/collectives.hpp"
 #include "bench/info/catalog.hpp"
 #include "bench/info/costs.hpp"
 #include "bench/info/estimates.hpp"
+#include "bench/info/listing.hpp"
 #include "bench/info/markdown.hpp"
 #include "bench/info/sample.hpp"
 #include "bench/info/world.hpp"
@@ -63,112 +65,6 @@ Json to_json(const AlgorithmFacts& facts) {
           {"ordinary", to_json(facts.ordinary)}};
 }
 
-void print_backend(const BackendFacts& facts) {
-  fmt::print("  {:<5} {}\n", name_of(facts.kind),
-             !facts.built            ? "not built"
-             : facts.devices.empty() ? "built, no device"
-                                     : "built");
-  for (const DeviceInfo& device : facts.devices) {
-    fmt::print("        device {}: {} ({}), {} units, {:.1f} GiB, id {}\n", device.ordinal,
-               device.name, device.architecture, device.facts.units,
-               static_cast<double>(device.memory) / (1 << 30), device.id);
-    fmt::print(
-        "          links as estimates assume them: {:.0f} GB/s out of the device, a flag {:.2f} "
-        "us, a call in a graph {:.2f} us more\n",
-        device.facts.link_bandwidth / 1e3, device.facts.hop_us, device.facts.launch_us);
-  }
-  if (!facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
-}
-
-std::string in_words(const Coverage& coverage) {
-  if (coverage.everything()) return "all types and ops";
-  if (coverage.nothing()) return coverage.refused.size() == 1 ? "no" : "no (reasons below)";
-  if (coverage.refused.empty()) return coverage.rare.empty() ? "common types" : "most types";
-  std::size_t served = 0;
-  for (const auto& [type, ops] : coverage.served) served += ops.size();
-  return fmt::format("{} types, {} calls", coverage.served.size(), served);
-}
-
-void print_refusals(const AlgorithmFacts& facts, const char* memory, const Coverage& coverage) {
-  for (const auto& [reason, calls] : coverage.refused)
-    fmt::print("  {} for {} in {} memory: {}: {}\n", facts.name, name_of(facts.collective), memory,
-               coverage.nothing() && coverage.refused.size() == 1
-                   ? std::string("nothing")
-                   : fmt::format("not {}", fmt::join(calls, ", ")),
-               reason);
-}
-
-/// What "common types" and "most types" are.
-void print_rare_types(const std::vector<AlgorithmFacts>& algorithms) {
-  std::vector<std::string> rare;
-  for (const auto& [type, op] : rare_types())
-    rare.push_back(is_complex(type) ? fmt::format("{} ({})", name_of(type), name_of(op))
-                                    : std::string(name_of(type)));
-  fmt::print("  common types: all but {}\n", fmt::join(rare, ", "));
-  for (const AlgorithmFacts& facts : algorithms) {
-    const std::vector<DataType>& served = facts.ordinary.rare;
-    if (served.empty() || served.size() == rare.size()) continue;
-    std::vector<std::string_view> names;
-    for (const DataType type : served) names.push_back(name_of(type));
-    fmt::print("  most types of {} for {}: also {}\n", facts.name, name_of(facts.collective),
-               fmt::join(names, ", "));
-  }
-}
-
-void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
-  constexpr const char* columns = "  {:<20} {:<14} {:<18} {:<18} {}\n";
-  fmt::print(columns, "name", "collective", "symmetric memory", "ordinary memory", "what moves");
-  for (const AlgorithmFacts& facts : algorithms) {
-    const bool reduces = facts.collective != Collective::barrier;
-    fmt::print(columns, facts.name, name_of(facts.collective),
-               reduces ? in_words(facts.symmetric) : "-", reduces ? in_words(facts.ordinary) : "-",
-               facts.summary);
-  }
-  print_rare_types(algorithms);
-  for (const AlgorithmFacts& facts : algorithms)
-    if (!facts.file.empty())
-      fmt::print("  {} for {} is a plug-in's: {}\n", facts.name, name_of(facts.collective),
-                 facts.file);
-  for (const AlgorithmFacts& facts : algorithms) {
-    if (facts.collective == Collective::barrier) continue;
-    print_refusals(facts, "symmetric", facts.symmetric);
-    print_refusals(facts, "ordinary", facts.ordinary);
-  }
-}
-
-std::string names_of_types() {
-  std::string list;
-  for (int i = 0; i < data_type_count; ++i)
-    list += fmt::format("{}{}", i ? " " : "", name_of(static_cast<DataType>(i)));
-  return list;
-}
-
-/// Operations that are for the same types share a line.
-void print_operations() {
-  fmt::print("operations\n");
-  std::vector<std::pair<std::string_view, std::string>> lines;
-  for (int i = 0; i < reduce_op_count; ++i) {
-    const auto op = static_cast<ReduceOp>(i);
-    const auto line = std::find_if(lines.begin(), lines.end(),
-                                   [&](const auto& other) { return other.first == needs(op); });
-    if (line == lines.end()) lines.emplace_back(needs(op), name_of(op));
-    else line->second += fmt::format(" {}", name_of(op));
-  }
-  for (const auto& [elements, ops] : lines) fmt::print("  {:<16} for {}\n", ops, elements);
-}
-
-void print(const std::vector<BackendFacts>& backends, const Topology& topology,
-           const std::vector<AlgorithmFacts>& algorithms) {
-  fmt::print("plait {}\n\nbackends\n", PLAIT_VERSION);
-  for (const BackendFacts& facts : backends) print_backend(facts);
-  fmt::print("\ntypes\n  {}\n\n", names_of_types());
-  print_operations();
-  fmt::print("\nalgorithms, for {} ranks on {}{}{}, scratch {}\n", topology.ranks,
-             name_of(topology.backend), topology.architecture.empty() ? "" : ", ",
-             topology.architecture, format_bytes(topology.scratch_limit));
-  print_algorithms(algorithms);
-}
-
 Json to_json(const Statistics& statistics) {
   const auto work = [](const Statistics::Work& kind) {
     return Json{{"launches", kind.launches}, {"items", kind.items}};
@@ -209,7 +105,7 @@ void print_statistics(BackendKind backend, int ranks, const Statistics& statisti
              format_bytes(statistics.scratch_bytes), statistics.scratch_bytes_committed);
 }
 
-void run(int ranks, bool json, bool statistics) {
+void run(int ranks, bool json, bool statistics, const std::string& why) {
   const auto backends = list_backends();
   const BackendFacts& chosen = chosen_of(backends);
   const int devices = static_cast<int>(chosen.devices.size());
@@ -218,10 +114,11 @@ void run(int ranks, bool json, bool statistics) {
     ranks = chosen.kind != BackendKind::host && statistics ? devices : std::max(2, devices);
   const Topology topology = topology_of(chosen, ranks);
   const auto algorithms = list_algorithms(topology);
+  if (!why.empty()) return print_why(algorithms, why);
   std::optional<Statistics> counted;
   if (statistics) counted = run_sample(topology.backend, ranks);
   if (!json) {
-    print(backends, topology, algorithms);
+    print_listing(backends, topology, algorithms);
     if (counted) print_statistics(topology.backend, ranks, *counted);
     return;
   }
@@ -241,11 +138,14 @@ int main(int argc, char** argv) {
   const plait::StandardFdsTaken taken;
   CLI::App app("Lists Plait's backends, devices and algorithms", "plait-info");
   bool json = false, tables = false, statistics = false, shared = false, world = false;
-  std::string results, calls;
+  std::string results, calls, why;
   int ranks = 0, processors = 0;
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--markdown", tables, "Print the tables of algorithms that the documentation shows")
       ->excludes("--json");
+  app.add_option("--why", why,
+                 "Print what the algorithm of this name does here, and why it serves no more")
+      ->excludes("--json", "--markdown");
   app.add_flag("--statistics", statistics,
                "Run a small job with as many ranks, and print what its communicator has counted");
   app.add_flag("--world", world,
@@ -279,7 +179,7 @@ int main(int argc, char** argv) {
     else if (!calls.empty()) fmt::print("{}", estimates(calls));
     else if (world) fmt::print("{}", describe_world());
     else if (tables) fmt::print("{}", markdown());
-    else run(ranks, json, statistics);
+    else run(ranks, json, statistics, why);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw Error(ErrorCode::backend, "can't write to standard output");
   } catch (const CLI::CallForHelp&) {

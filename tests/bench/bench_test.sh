@@ -229,14 +229,27 @@ run_ranks 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 env PLAIT_NODE=a
 "$bin/plait-info" --ranks 2 >"$out" || fail "plait-info fails"
 grep -qx "  minloc maxloc  *for pairs of a value and an index" "$out" ||
   fail "plait-info does not say what operations are for"
-grep -q "^  ring .* common types  *common types  " "$out" &&
-  grep -q "^  stream .* all types and ops  *all types and ops  " "$out" &&
-  grep -qx "  most types of oneshot_ll for all_reduce: also i16, u16, complex_f32, .*" "$out" ||
-  fail "plait-info does not say which types are served"
-[ "$(grep "^  direct_copy .*ordinary memory: nothing" "$out" | sort | uniq -d)" = "" ] ||
-  fail "refusals that do not say of which collective"
-grep -q "^  direct_copy for all_gather in ordinary memory: nothing: " "$out" ||
-  fail "a refusal does not name its collective"
+grep -qx "  ring  *any  *common  *all_reduce" "$out" &&
+  grep -qx "  stream  *any  *all  *all_reduce" "$out" &&
+  grep -qx "  direct_push  *any  *all  *all but all_reduce send_recv barrier" "$out" &&
+  grep -qx "  direct_copy  *symmetric  *all  *all_gather broadcast all_to_all gather scatter" \
+    "$out" && [ "$(grep -c "^  direct_copy " "$out")" = 1 ] ||
+  fail "plait-info does not say in one row what an algorithm serves"
+grep -qx "  not here: .*rails.*: the ranks are on one node" "$out" &&
+  ! grep -q "^  rails " "$out" || fail "plait-info does not group what can't run here"
+"$bin/plait-info" --why direct_copy >"$out" &&
+  grep -A 3 "^direct_copy for all_gather: " "$out" | tail -n 3 | tr '\n' ' ' |
+  grep -q "^  symmetric memory: all   ordinary memory: none     not here: " ||
+  fail "plait-info --why does not name the reason"
+"$bin/plait-info" --why oneshot_ll >"$out" &&
+  grep -qx "  any memory: most: the common types, i16, u16, complex_f32, .*" "$out" ||
+  fail "plait-info --why does not name the types"
+"$bin/plait-info" --why twoshot_sentinel >"$out" &&
+  grep -qx "    not i8 sum .*, u8 sum prod .*: integers have no NaN, .*" "$out" ||
+  fail "plait-info --why does not group what is refused by type"
+if "$bin/plait-info" --why one 2>"$said"; then fail "plait-info takes any name"; fi
+grep -qx "plait-info: --why \"one\": there is no algorithm of that name" "$said" ||
+  fail "plait-info does not say that there is no algorithm of a name"
 if "$bin/plait-info" one two 2>"$said"; then fail "plait-info takes any words"; fi
 grep -qx "plait-info: not expected: one two" "$said" || fail "plait-info does not name the words"
 if PLAIT_BACKEND=nonsense "$bin/plait-info" >"$out" 2>"$said"; then

@@ -29,11 +29,11 @@ printf '== listed, chosen, right\n'
 "$bin/plait-info" >"$work/said"
 if grep '^  slices ' "$work/said"; then fail "slices are there without a plug-in"; fi
 with "$slices:$slices" "$bin/plait-info" >"$work/said"  # twice does no harm
-expect "slices all_reduce common types"
-expect "slices for all_reduce is a plug-in's: $slices"
+expect "slices any common all_reduce"
+expect "slices is a plug-in's: $slices"
 # nor does it that the process has them anyway
 with "$slices" env LD_PRELOAD="$slices" "$bin/plait-info" >"$work/said"
-expect "slices for all_reduce is a plug-in's: $slices"
+expect "slices is a plug-in's: $slices"
 with "$slices" "$bin/plait-info" --json >"$work/said"
 expect "\"plugin\": \"$slices\""
 PLAIT_ALGO=slices with "$slices" ranks -n 2 "$bin/first" >"$work/said" || {
