@@ -29,7 +29,7 @@ printf '== listed, chosen, right\n'
 "$bin/plait-info" >"$work/said"
 if grep '^  slices ' "$work/said"; then fail "slices are there without a plug-in"; fi
 with "$slices:$slices" "$bin/plait-info" >"$work/said"  # twice does no harm
-expect "slices any common all_reduce"
+expect "slices symmetric common all_reduce"
 expect "slices is a plug-in's: $slices"
 # nor does it that the process has them anyway
 with "$slices" env LD_PRELOAD="$slices" "$bin/plait-info" >"$work/said"
