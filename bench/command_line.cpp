@@ -3,13 +3,40 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "core/environment.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
+#include "plait/version.hpp"
 
 namespace plait::bench {
+namespace {
+
+CLI::Option* add(CLI::App& app, const Flag& flag) {
+  return std::visit(
+      [&](auto* value) {
+        using Value = std::remove_reference_t<decltype(*value)>;
+        if constexpr (std::is_same_v<Value, bool>) {
+          return app.add_flag(flag.names, *value, flag.help);
+        } else {
+          CLI::Option* const option = app.add_option(flag.names, *value, flag.help);
+          if constexpr (std::is_arithmetic_v<Value>) {
+            using Bound = std::conditional_t<std::is_integral_v<Value>, std::int64_t, double>;
+            if (flag.range)
+              option->check(CLI::Range(static_cast<Bound>(flag.range->first),
+                                       static_cast<Bound>(flag.range->second)));
+          }
+          return option;
+        }
+      },
+      flag.value);
+}
+
+}  // namespace
 
 void refuse(const std::string& sentence) {
   throw Error(ErrorCode::invalid_argument, printable(sentence));
@@ -24,9 +51,21 @@ std::optional<std::size_t> bytes(const char* flag, const std::string& text) {
   return value;
 }
 
-std::string parse(CLI::App& app, int argc, char** argv) {
+std::string parse(const CommandLine& line, std::vector<std::string> words) {
+  CLI::App app(line.about, line.program);
+  app.option_defaults()->take_last();  // a script appends flags to those of its user
+  std::vector<CLI::Option*> options;
+  for (const Flag& flag : line.flags) options.push_back(add(app, flag));
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!line.flags[i].needs.empty()) options[i]->needs(app.get_option(line.flags[i].needs));
+    for (const std::string& other : line.flags[i].excludes)
+      options[i]->excludes(app.get_option(other));
+  }
+  app.set_version_flag("--version", "plait " PLAIT_VERSION);
+  app.footer(line.footer);
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    app.parse(words);
   } catch (const CLI::CallForHelp&) {
     return app.help();
   } catch (const CLI::CallForVersion& version) {

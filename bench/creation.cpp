@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "bench/files.hpp"
 #include "plait/communicator.hpp"
-#include "plait/version.hpp"
 
 namespace plait::bench {
 
@@ -29,12 +28,7 @@ void measure_creation(Bootstrap& world, const Options& options,
     times.push_back(*std::max_element(all.begin(), all.end()));
   }
   if (world.rank() != 0) return;
-  const nlohmann::ordered_json document = {{"plait_version", PLAIT_VERSION},
-                                           {"ranks", world.size()},
-                                           {"nodes", world.nodes()},
-                                           {"command_line", options.command_line},
-                                           {"creation_us", times}};
-  const std::string text = document.dump() + "\n";
+  const std::string text = creations_text(world, options.command_line, times);
   if (options.json.empty()) fmt::print("{}", text);
   else write_text(options.json, text);
 }

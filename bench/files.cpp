@@ -10,8 +10,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 #include "algorithms/contract/collectives.hpp"
@@ -19,6 +22,7 @@
 #include "core/text.hpp"
 #include "core/unique_fd.hpp"
 #include "plait/error.hpp"
+#include "plait/version.hpp"
 
 namespace plait::bench {
 namespace {
@@ -124,6 +128,38 @@ std::string cell(const Json& value) {
   return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+Json to_json(const Machine& machine) {
+  Json json;
+  json["date"] = machine.date;
+  json["hostname"] = machine.hostname;
+  json["backend"] = machine.backend;
+  json["devices"] = machine.devices;
+  json["ranks"] = machine.ranks.size();
+  json["nodes"] = machine.nodes;
+  json["plait_version"] = machine.version;
+  json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
+  json["mpi_version"] = machine.mpi_version;
+  json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
+  json["link_measured"] = machine.link.how;
+  json["ceilings"] = to_json(machine.ceilings);
+  json["ceilings_measured"] = machine.ceilings.how;
+  json["processes"] = machine.processes;
+  json["command_line"] = machine.command_line;
+  json["settings"] = machine.settings;
+  return json;
+}
+
+/// Says which measurement it is, equally for a result and for its JSON.
+std::string key_of(const Json& result) {
+  std::vector<std::string> words;
+  for (const char* const field : {"name", "collective", "type", "op", "ranks", "bytes",
+                                  "offset_bytes", "in_place", "memory", "timing"})
+    if (const auto found = result.find(field); found != result.end())
+      words.push_back(fmt::format("{} {}", field,
+                                  found->is_string() ? found->get<std::string>() : found->dump()));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 /// A run as the page takes it: the names of the fields once, and numbers with six digits, which is
 /// a third of the bytes.
 Json packed(const Machine& machine, const std::vector<Result>& results) {
@@ -149,42 +185,75 @@ Json packed(const Machine& machine, const std::vector<Result>& results) {
       {"machine", to_json(machine)}, {"columns", std::move(columns)}, {"rows", std::move(rows)}};
 }
 
+[[noreturn]] void refuse_earlier(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("--resume: {}: {}", in_quotes(path), why));
+}
+
+/// Throws if these results can't stand beside those of this run.
+void check_machine(const std::string& path, const Json& earlier, const Json& now) {
+  for (const char* const fact : {"backend", "devices", "ranks", "nodes", "plait_version",
+                                 "nccl_version", "mpi_version", "settings"}) {
+    const Json there = earlier.value(fact, Json(nullptr));
+    if (there == now.at(fact)) continue;
+    refuse_earlier(path, fmt::format("it was measured with {} {}, and this run has {}", fact,
+                                     printable(there.dump()), printable(now.at(fact).dump())));
+  }
+}
+
+Result with_times(Result result, const Json& json) {
+  const auto time_us = json.at("time_us").get<double>();
+  if (!(time_us > 0)) throw std::out_of_range("time_us is not above 0");
+  result.times = Times({time_us});
+  result.calls = json.at("calls").get<int>();
+  if (const Json& wrong = json.at("wrong"); !wrong.is_null())
+    result.wrong = wrong.get<std::size_t>();
+  result.chosen = json.value("chosen", "");
+  result.earlier = json.dump();
+  return result;
+}
+
 }  // namespace
 
-Json to_json(const Machine& machine) {
-  Json json;
-  json["date"] = machine.date;
-  json["hostname"] = machine.hostname;
-  json["backend"] = machine.backend;
-  json["devices"] = machine.devices;
-  json["ranks"] = machine.ranks.size();
-  json["nodes"] = machine.nodes;
-  json["plait_version"] = machine.version;
-  json["nccl_version"] = machine.nccl_version.empty() ? Json(nullptr) : Json(machine.nccl_version);
-  json["mpi_version"] = machine.mpi_version;
-  json["link_gbs"] = machine.link.gb_per_s > 0 ? Json(machine.link.gb_per_s) : Json(nullptr);
-  json["link_measured"] = machine.link.how;
-  json["ceilings"] = to_json(machine.ceilings);
-  json["ceilings_measured"] = machine.ceilings.how;
-  json["processes"] = machine.processes;
-  json["command_line"] = machine.command_line;
-  json["settings"] = machine.settings;
-  return json;
-}
-
-std::string key_of(const Json& result) {
-  std::vector<std::string> words;
-  for (const char* const field : {"name", "collective", "type", "op", "ranks", "bytes",
-                                  "offset_bytes", "in_place", "memory", "timing"})
-    if (const auto found = result.find(field); found != result.end())
-      words.push_back(fmt::format("{} {}", field,
-                                  found->is_string() ? found->get<std::string>() : found->dump()));
-  return fmt::format("{}", fmt::join(words, ", "));
-}
 std::string key_of(const Result& result) {
   Json json = head_of(result);
   json["offset_bytes"] = result.offset;
   return key_of(json);
+}
+
+std::string read_earlier(const std::string& path) {
+  if (!std::filesystem::exists(path)) return {};
+  if (!std::filesystem::is_regular_file(path)) refuse_earlier(path, "it is not a regular file");
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!file.eof() && !file)
+    refuse_earlier(path, fmt::format("can't read it: {}", std::strerror(errno)));
+  return text.str();
+}
+
+std::vector<Result> take_over(const std::string& text, const std::string& path,
+                              const Machine& machine, const std::vector<Result>& planned) {
+  std::vector<Result> results;
+  if (text.empty()) return results;
+  std::map<std::string, const Result*> open;
+  for (const Result& result : planned) open[key_of(result)] = &result;
+  try {
+    const Json file = Json::parse(text);
+    check_machine(path, file.at("machine"), to_json(machine));
+    for (const Json& json : file.at("results")) {
+      const std::string key = key_of(json);
+      const auto found = open.find(key);
+      if (found == open.end())
+        refuse_earlier(path, fmt::format("this run does not measure {}", printable(key)));
+      results.push_back(with_times(*found->second, json));
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse_earlier(path, fmt::format("it is no whole file of plait-bench --json ({})",
+                                     printable(error.what())));
+  }
+  return results;
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -211,6 +280,17 @@ void write_json(const std::string& path, const Machine& machine,
   for (const Result& result : results) lines.push_back(to_json(result, machine.ceilings).dump());
   write_text(path, fmt::format("{{\"machine\":{},\n\"results\":[\n{}\n]}}\n",
                                to_json(machine).dump(), fmt::join(lines, ",\n")));
+}
+
+std::string creations_text(const Bootstrap& world, const std::string& command_line,
+                           const std::vector<double>& times) {
+  return Json({{"plait_version", PLAIT_VERSION},
+               {"ranks", world.size()},
+               {"nodes", world.nodes()},
+               {"command_line", command_line},
+               {"creation_us", times}})
+             .dump() +
+         "\n";
 }
 
 void write_csv(const std::string& path, const Machine& machine,

@@ -15,7 +15,6 @@
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
-#include "plait/version.hpp"
 
 namespace plait::bench {
 namespace {
@@ -164,9 +163,8 @@ std::string about_presets() {
   return text;
 }
 
-/// Sets the flags of the preset that were not given.
-void apply_preset(CLI::App& app, const std::string& name) {
-  if (name.empty()) return;
+/// The flags of the preset.
+std::vector<std::string> preset_words(const std::string& name) {
   const auto preset = std::find_if(presets.begin(), presets.end(),
                                    [&](const Preset& other) { return other.name == name; });
   if (preset == presets.end()) {
@@ -175,107 +173,98 @@ void apply_preset(CLI::App& app, const std::string& name) {
     refuse(fmt::format("--preset {}: expected {}", in_quotes(name), fmt::join(known, ", ")));
   }
   const auto words = plait::split(preset->flags, ' ');
-  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
-    CLI::Option* const option = app.get_option(std::string(words[i]));
-    if (option->count() > 0) continue;
-    option->add_result(std::string(words[i + 1]));
-    option->run_callback();
-  }
+  return {words.begin(), words.end()};
 }
 
-void add_flags(CLI::App& app, Options& options, Words& words) {
-  app.option_defaults()->take_last();  // a script appends flags to those of its user
-  app.add_option("--preset", words.preset, about_presets());
-  app.add_option("-b,--min-bytes", words.min_bytes,
-                 "Smallest message, bytes with suffix K, M, G (default 1K)");
-  app.add_option("-e,--max-bytes", words.max_bytes,
-                 "Largest message (default 64M on the host target, 1G on a GPU)");
-  app.add_option("-f,--factor", options.factor, "From one size to the next (default 4)")
-      ->check(CLI::Range(2, 1 << 20));
-  app.add_option("-C,--collective", words.collectives,
-                 "Collective, a list of them, or all (default all_reduce)");
-  app.add_option("--root", options.root,
-                 "Root of broadcast, reduce, gather and scatter (default 0)")
-      ->check(CLI::Range(0, 1000000));
-  app.add_option(
-      "-d,--type", words.types,
-      fmt::format("Element type, a list of them, or all {} (default f32)", data_type_count));
-  app.add_option(
-      "-o,--op", words.ops,
-      fmt::format("Reduction, a list of them, or all {} (default sum). Types are measured with "
-                  "those of the operations that they have: -d all -o all is {} reductions for a "
-                  "collective that reduces, and {} types for one that moves",
-                  reduce_op_count, reductions(), data_type_count));
-  app.add_option(
-         "-n,--iterations", options.iterations,
-         "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)")
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("-w,--warm-up", options.warm_up, "Calls before the timed ones (default 5)")
-      ->check(CLI::Range(0, 1000000));
-  app.add_option("-c,--check", words.check,
-                 "1: check every configuration's result (default), 0: do not")
-      ->check(CLI::Range(0, 1));
-  app.add_option("--creation", options.creations,
-                 "Instead: create so many communicators, one after the other, and print the times "
-                 "as JSON")
-      ->check(CLI::Range(1, 10'000));
-  app.add_flag("--reserve", options.reserve,
-               "Commit all scratch memory first, which makes large messages faster on GPUs");
-  app.add_option("--in-place", words.in_place, "0 (default), 1 or both");
-  app.add_option("--memory", words.memory, "Buffers: symmetric (default), ordinary or both");
-  app.add_option(
-         "--messages", options.messages,
-         "Cut every message into so many, one call for each; sizes and times are their totals")
-      ->check(CLI::Range(1, 100000));
-  app.add_option("--group", words.group,
-                 "Whether these calls are one group: 0 (default), 1 or both");
-  app.add_option("--offset", words.offsets,
-                 "Bytes from an aligned address to the buffers, or a list (default 0)");
-  app.add_option("--algorithms", words.algorithms,
-                 "all (default), default (the selection's choice), or a list of names");
-  app.add_option("--backend", words.backend,
-                 "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
-  app.add_option("--devices", options.devices,
-                 "So many devices of this process are the ranks, each driven by a thread (default: "
-                 "this process is one rank)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--peers", words.peers,
-                 "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
-                 "fits the backend)");
-  app.add_option("--timing", words.timing,
-                 "graph (default), events, throughput, latency or enqueue (host time of a call)");
-  app.add_option("--repeats", options.repeats,
-                 "Number of measurements; their median counts (default and least 7)")
-      ->check(CLI::Range(7, 100000));
-  app.add_flag(
-      "--table", options.table,
-      "Print a row per algorithm and peer, with all bandwidths, and what the machine gives "
-      "at most");
-  app.add_flag("--statistics", options.statistics,
-               "The same with mean, standard deviation, p5, p95, p99 and the number of samples");
-  app.add_option("--json", options.json,
-                 "Write the results to this file, and update it after each size");
-  app.add_flag("--resume", options.resume,
-               "Keep the results that the --json file has of an earlier run like this one, and "
-               "measure only what is missing");
-  app.add_option("--csv", options.csv, "The same as CSV, one line per result");
-  app.add_option("--report", options.report, "The same as a page with charts, for a browser");
-  app.add_flag(
-      "--dry-run", options.dry_run,
-      "Print as JSON what would be measured, for how many sizes and at most how often, and "
-      "measure nothing");
-  app.add_option("--progress", words.progress,
-                 "Progress on standard error: bar, lines, none, or auto (default): a bar on a "
-                 "terminal, else lines");
-  app.add_option("--blocks", options.blocks,
-                 "Blocks of Plait's kernels (default: the algorithm's choice)")
-      ->check(CLI::Range(1, 65535));
-  app.add_option(
-         "--threads", options.threads,
-         "Threads per block (default: the algorithm's choice), at most as many as the target runs")
-      ->check(CLI::Range(1, 1024));
-  app.set_version_flag("--version", "plait " PLAIT_VERSION);
-  app.footer(exit_codes);
+std::vector<Flag> flags_of(Options& options, Words& words) {
+  return {
+      {"--preset", &words.preset, about_presets()},
+      {"-b,--min-bytes", &words.min_bytes,
+       "Smallest message, bytes with suffix K, M, G (default 1K)"},
+      {"-e,--max-bytes", &words.max_bytes,
+       "Largest message (default 64M on the host target, 1G on a GPU)"},
+      {"-f,--factor", &options.factor, "From one size to the next (default 4)", {{2, 1 << 20}}},
+      {"-C,--collective", &words.collectives,
+       "Collective, a list of them, or all (default all_reduce)"},
+      {"--root",
+       &options.root,
+       "Root of broadcast, reduce, gather and scatter (default 0)",
+       {{0, 1000000}}},
+      {"-d,--type", &words.types,
+       fmt::format("Element type, a list of them, or all {} (default f32)", data_type_count)},
+      {"-o,--op", &words.ops,
+       fmt::format("Reduction, a list of them, or all {} (default sum). Types are measured with "
+                   "those of the operations that they have: -d all -o all is {} reductions for a "
+                   "collective that reduces, and {} types for one that moves",
+                   reduce_op_count, reductions(), data_type_count)},
+      {"-n,--iterations",
+       &options.iterations,
+       "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)",
+       {{1, 1000000}}},
+      {"-w,--warm-up", &options.warm_up, "Calls before the timed ones (default 5)", {{0, 1000000}}},
+      {"-c,--check",
+       &words.check,
+       "1: check every configuration's result (default), 0: do not",
+       {{0, 1}}},
+      {"--creation",
+       &options.creations,
+       "Instead: create so many communicators, one after the other, and print the times "
+       "as JSON",
+       {{1, 10'000}}},
+      {"--reserve", &options.reserve,
+       "Commit all scratch memory first, which makes large messages faster on GPUs"},
+      {"--in-place", &words.in_place, "0 (default), 1 or both"},
+      {"--memory", &words.memory, "Buffers: symmetric (default), ordinary or both"},
+      {"--messages",
+       &options.messages,
+       "Cut every message into so many, one call for each; sizes and times are their totals",
+       {{1, 100000}}},
+      {"--group", &words.group, "Whether these calls are one group: 0 (default), 1 or both"},
+      {"--offset", &words.offsets,
+       "Bytes from an aligned address to the buffers, or a list (default 0)"},
+      {"--algorithms", &words.algorithms,
+       "all (default), default (the selection's choice), or a list of names"},
+      {"--backend", &words.backend,
+       "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)"},
+      {"--devices",
+       &options.devices,
+       "So many devices of this process are the ranks, each driven by a thread (default: "
+       "this process is one rank)",
+       {{1, 1024}}},
+      {"--peers", &words.peers,
+       "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
+       "fits the backend)"},
+      {"--timing", &words.timing,
+       "graph (default), events, throughput, latency or enqueue (host time of a call)"},
+      {"--repeats",
+       &options.repeats,
+       "Number of measurements; their median counts (default and least 7)",
+       {{7, 100000}}},
+      {"--table", &options.table,
+       "Print a row per algorithm and peer, with all bandwidths, and what the machine gives "
+       "at most"},
+      {"--statistics", &options.statistics,
+       "The same with mean, standard deviation, p5, p95, p99 and the number of samples"},
+      {"--json", &options.json, "Write the results to this file, and update it after each size"},
+      {"--resume", &options.resume,
+       "Keep the results that the --json file has of an earlier run like this one, and "
+       "measure only what is missing"},
+      {"--csv", &options.csv, "The same as CSV, one line per result"},
+      {"--report", &options.report, "The same as a page with charts, for a browser"},
+      {"--dry-run", &options.dry_run,
+       "Print as JSON what would be measured, for how many sizes and at most how often, and "
+       "measure nothing"},
+      {"--progress", &words.progress,
+       "Progress on standard error: bar, lines, none, or auto (default): a bar on a "
+       "terminal, else lines"},
+      {"--blocks",
+       &options.blocks,
+       "Blocks of Plait's kernels (default: the algorithm's choice)",
+       {{1, 65535}}},
+      {"--threads",
+       &options.threads,
+       "Threads per block (default: the algorithm's choice), at most as many as the target runs",
+       {{1, 1024}}}};
 }
 
 void understand(const Words& words, Options& options) {
@@ -333,14 +322,19 @@ std::string_view name_of(Memory memory) { return memory_names[static_cast<std::s
 Options parse_options(int argc, char** argv) {
   Options options;
   Words words;
-  CLI::App app(
+  const CommandLine line{
+      "plait-bench",
       "Times collectives: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: "
       "mpirun -n 4 plait-bench ...",
-      "plait-bench");
-  add_flags(app, options, words);
-  options.answer = parse(app, argc, argv);
+      flags_of(options, words), exit_codes};
+  const std::vector<std::string> given(argv + 1, argv + argc);
+  options.answer = parse(line, given);
   if (!options.answer.empty()) return options;
-  apply_preset(app, words.preset);
+  if (!words.preset.empty()) {  // first its flags, so that those given win
+    std::vector<std::string> all = preset_words(words.preset);
+    all.insert(all.end(), given.begin(), given.end());
+    parse(line, all);
+  }
   understand(words, options);
   options.command_line = joined(argc, argv);
   return options;

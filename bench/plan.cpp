@@ -1,7 +1,10 @@
 #include "bench/plan.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,19 +55,15 @@ std::string plan_of(const Options& options) {
     if (another_op) runs.back().second += at_most;
     else runs.emplace_back(call, at_most);
   }
-  nlohmann::ordered_json json;
-  json["backend"] = name_of(backend);
-  json["bytes"] = bytes;
-  json["iterations"] = options.iterations;
-  json["warm_up"] = options.warm_up;
-  json["repeats"] = options.repeats;
-  for (const auto& [call, at_most] : runs) {
-    nlohmann::ordered_json& run = json["runs"].emplace_back();
-    run["collective"] = name_of(call.collective);
-    run["type"] = name_of(call.type);
-    run["at_most"] = at_most;
-  }
-  return json.dump() + "\n";
+  std::vector<std::string> texts;
+  for (const auto& [call, at_most] : runs)
+    texts.push_back(fmt::format(R"({{"collective":"{}","type":"{}","at_most":{}}})",
+                                name_of(call.collective), name_of(call.type), at_most));
+  return fmt::format(
+      R"({{"backend":"{}","bytes":[{}],"iterations":{},"warm_up":{},"repeats":{},"runs":[{}]}})"
+      "\n",
+      name_of(backend), fmt::join(bytes, ","), options.iterations, options.warm_up, options.repeats,
+      fmt::join(texts, ","));
 }
 
 }  // namespace plait::bench

@@ -35,7 +35,7 @@ struct Result {
   int repeats = 0, calls = 0;        // calls per repeat
   std::optional<std::size_t> wrong;  // as `count_wrong` counts; none: not checked
   std::string chosen;                // for "default": the algorithm that served it
-  std::string earlier;               // its JSON, if taken over from an earlier run; see resume.hpp
+  std::string earlier;               // its JSON, if taken over from an earlier run
 
   /// Size of the larger buffer, as nccl-tests defines it.
   std::size_t bytes() const { return call.bytes(); }

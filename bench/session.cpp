@@ -10,7 +10,6 @@
 
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
-#include "bench/resume.hpp"
 #include "bench/verify.hpp"
 #include "bootstrap/agreement.hpp"
 #include "core/environment.hpp"

@@ -10,7 +10,6 @@
 #include "bench/program.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
-#include "plait/version.hpp"
 
 namespace plait::bench {
 namespace {
@@ -19,37 +18,37 @@ struct Words {
   std::string min_bytes, max_bytes, collectives = "all", types, memory = "both", backend;
 };
 
-void add_flags(CLI::App& app, TuneOptions& options, Words& words) {
-  app.add_option("-o,--output", options.output,
-                 "Write the times to this file, for PLAIT_TUNING (default: a file in the user's "
-                 "cache, which the library finds by itself)");
-  app.add_option("-C,--collective", words.collectives,
-                 "Collective, a list of them, or all (default)");
-  app.add_option("-d,--type", words.types,
-                 "Element type, or a list of them (default bf16 on GPUs, f32 on the host)");
-  app.add_option("-b,--min-bytes", words.min_bytes,
-                 "Smallest message, bytes with suffix K, M, G (default 512, on the host 128)");
-  app.add_option("-e,--max-bytes", words.max_bytes,
-                 "Largest message (default 512M, on the host 8M)");
-  app.add_option("--memory", words.memory, "Buffers: symmetric, ordinary or both (default)");
-  app.add_option("--seconds", options.seconds,
-                 "The most time that measuring takes (default 90); whatever is not measured by "
-                 "then is left out")
-      ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--backend", words.backend,
-                 "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)");
-  auto* const check = app.add_flag(
-      "--check", options.check,
-      "Instead: compare the library's choice with the fastest algorithm, at other sizes than "
-      "those of the tuner. -o names the file that it chooses by");
-  app.add_option("--sizes", options.check_sizes, "Number of these sizes (default 40)")
-      ->check(CLI::Range(1, 1000))
-      ->needs(check);
-  app.add_flag("-v,--verbose", options.verbose,
-               "With --check: a line for each call, with both algorithms and their microseconds")
-      ->needs(check);
-  app.set_version_flag("--version", "plait " PLAIT_VERSION);
-  app.footer(exit_codes);
+std::vector<Flag> flags_of(TuneOptions& options, Words& words) {
+  return {{"-o,--output", &options.output,
+           "Write the times to this file, for PLAIT_TUNING (default: a file in the user's "
+           "cache, which the library finds by itself)"},
+          {"-C,--collective", &words.collectives, "Collective, a list of them, or all (default)"},
+          {"-d,--type", &words.types,
+           "Element type, or a list of them (default bf16 on GPUs, f32 on the host)"},
+          {"-b,--min-bytes", &words.min_bytes,
+           "Smallest message, bytes with suffix K, M, G (default 512, on the host 128)"},
+          {"-e,--max-bytes", &words.max_bytes, "Largest message (default 512M, on the host 8M)"},
+          {"--memory", &words.memory, "Buffers: symmetric, ordinary or both (default)"},
+          {"--seconds",
+           &options.seconds,
+           "The most time that measuring takes (default 90); whatever is not measured by "
+           "then is left out",
+           {{1.0, 1e6}}},
+          {"--backend", &words.backend,
+           "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)"},
+          {"--check", &options.check,
+           "Instead: compare the library's choice with the fastest algorithm, at other sizes than "
+           "those of the tuner. -o names the file that it chooses by"},
+          {"--sizes",
+           &options.check_sizes,
+           "Number of these sizes (default 40)",
+           {{1, 1000}},
+           "--check"},
+          {"-v,--verbose",
+           &options.verbose,
+           "With --check: a line for each call, with both algorithms and their microseconds",
+           {},
+           "--check"}};
 }
 
 /// A type that kernels are compiled for and that has sums. Others are taken for one of these, and
@@ -90,13 +89,13 @@ void understand(const Words& words, TuneOptions& options) {
 TuneOptions parse_tune_options(int argc, char** argv) {
   TuneOptions options;
   Words words;
-  CLI::App app(
-      "Times Plait's algorithms on this machine, in each of their launch shapes, and keeps the "
-      "times. From then on the library chooses by them. Start one rank per GPU: mpirun -n 4 "
-      "plait-tune",
-      "plait-tune");
-  add_flags(app, options, words);
-  options.answer = parse(app, argc, argv);
+  options.answer = parse(
+      {"plait-tune",
+       "Times Plait's algorithms on this machine, in each of their launch shapes, and keeps the "
+       "times. From then on the library chooses by them. Start one rank per GPU: mpirun -n 4 "
+       "plait-tune",
+       flags_of(options, words), exit_codes},
+      {argv + 1, argv + argc});
   if (!options.answer.empty()) return options;
   understand(words, options);
   options.command_line = joined(argc, argv);

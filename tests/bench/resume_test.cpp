@@ -1,7 +1,5 @@
 // A run that goes on: results of an earlier file are taken over if they are of the same
 // measurements, and a file is never left half written.
-#include "bench/resume.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

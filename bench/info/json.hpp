@@ -1,8 +1,18 @@
-// What the estimates of the algorithms are made of, for tools/fit_model.py.
+// What plait-info prints for programs. Only its source file compiles nlohmann-json.
 #pragma once
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "bench/info/catalog.hpp"
+#include "plait/statistics.hpp"
 
 namespace plait::info {
+
+/// All that the catalogue knows, and the statistics of a job if there was one.
+std::string catalog_json(const std::vector<BackendFacts>& backends,
+                         const std::vector<AlgorithmFacts>& algorithms, int ranks,
+                         const std::optional<Statistics>& counted);
 
 /// For a file of results that `plait-bench --json` wrote: JSON with the link model in force
 /// (`facts`: the times of `DeviceFacts` in microseconds, and the bandwidths in bytes per
@@ -19,5 +29,12 @@ namespace plait::info {
 /// alone. 0: each rank had one.
 /// Throws Error if the file can't be read or is none.
 std::string costs(const std::string& file, bool shared, int processors);
+
+/// `file` is JSON: `facts`, numbers of `DeviceFacts` and of `NetworkFacts` by their names,
+/// `scratch_bytes`, `gpus` (else the ranks are on CPUs), and `calls`, each with `collective`,
+/// `bytes`, `nodes` and `ranks_per_node`. Returns, for each call in ordinary memory, the estimate
+/// in microseconds of each algorithm that serves it. Throws Error if the file can't be read or is
+/// none.
+std::string estimates(const std::string& file);
 
 }  // namespace plait::info
