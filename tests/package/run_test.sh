@@ -48,13 +48,16 @@ lines() { printf '%s\n' "$@"; }
 said=$(begun=$((SECONDS - 60)); lines "[0/2] Re-checking" "[1/2] Re-running CMake" noise \
   "[1/9] Building a" "[3/9] Building b" "[4/9] Building c" "[6/9] Linking d" "[9/9] Linking e" |
   progress)
-[ "$(sed -E 's/, [0-9]+ s$//' <<<"$said")" = "$(lines "   33 %" "   66 %")" ] || fail "progress of Ninja: $said"
+[ "$(sed -E 's/, [0-9]+ s$//' <<<"$said")" = "$(lines "   33 %" "   66 %")" ] ||
+  fail "progress of Ninja: $said"
 said=$(begun=$((SECONDS - 60)); lines "[  3%] Building a" "[ 70%] Linking b" "[100%] Built c" |
   progress)
 [[ $said =~ ^\ \ \ 70\ %,\ [0-9]+\ s$ ]] || fail "progress of make: $said"
 [ "$(begun=$SECONDS; lines "[1/2] Building a" "[2/2] Linking b" | progress)" = "" ] ||
   fail "progress of a short build"
-if (begun=$SECONDS; logged "$work/log" sh -c 'seq 40; exit 1') >"$work/said" 2>&1; then fail "a failure is lost"; fi
+if (begun=$SECONDS; logged "$work/log" sh -c 'seq 40; exit 1') >"$work/said" 2>&1; then
+  fail "a failure is lost"
+fi
 [ "$(wc -l <"$work/log")" = 40 ] && [ "$(head -n 1 "$work/said")" = 11 ] &&
   grep -q "^FAILED: this failed, and the lines above are the last of $work/log: sh -c" \
     "$work/said" || fail "a failure does not show the log's end"
