@@ -71,7 +71,8 @@ fi
 
 # Ranks that are threads of one process.
 timeout 60 "$bin/plait-bench" --table --devices 3 --peers mpi -C all_reduce,barrier \
-  --algorithms default -b 1K -e 64K -f 64 -n 3 -w 0 --json "$files/json" --csv "$files/csv" >"$out" 2>"$said" ||
+  --algorithms default -b 1K -e 64K -f 64 -n 3 -w 0 --json "$files/json" --csv "$files/csv" \
+  >"$out" 2>"$said" ||
   fail "three devices of one process"
 [ "$(grep -c '^# rank [0-2] of 3: host device [0-2], ' "$out")" = 3 ] &&
   grep -qx "# ranks in 1 process" "$out" || fail "the head of three devices"

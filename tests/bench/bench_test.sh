@@ -36,8 +36,9 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench"
   --timing latency --algorithms default,ring,stream -b 1K -e 64K -f 64 -n 3 -w 0 --memory both \
   >"$out" 2>"$said" </dev/null || fail "with peers"
 # Without --table: a row per size and memory, the fastest beside the default, and MPI's ratio.
+us="+[0-9.]+"
 for row in "all_reduce f32 sum  *1K" "all_reduce f32 sum, ordinary  *64K"; do
-  grep -qE "^$row +[0-9.]+  [a-z0-9_]+ +[0-9.]+ +([0-9.]+  (ring|stream)|-  -) +[0-9.]+ +[0-9.]+x$" \
+  grep -qE "^$row $us  [a-z0-9_]+ $us +([0-9.]+  (ring|stream)|-  -) $us ${us}x$" \
     "$out" || fail "no row of $row"
 done
 [ "$(grep -c '^all_reduce ' "$out")" = 4 ] || fail "other rows than those of sizes and memories"

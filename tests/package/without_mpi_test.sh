@@ -69,7 +69,8 @@ if [ -x "$prefix/bin/plait-bench" ]; then
   head -n 1 "$work/info"
   lines=1 run_ranks '^# peer mpi is not measured: plait-bench was built without MPI' \
     "$prefix/bin/plait-bench" -b 1K -e 1K -n 3 -w 0 --peers mpi --algorithms default
-  grep -q '^# checked: .*, 0 wrong$' "$work/said0" || { cat "$work/said0"; fail "nothing was measured"; }
+  grep -q '^# checked: .*, 0 wrong$' "$work/said0" ||
+    { cat "$work/said0"; fail "nothing was measured"; }
 fi
 
 say "find_package"
