@@ -30,7 +30,12 @@ bench-table.py --choice FILE.json...: how good Plait's own choice is, in files o
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
 of `default` over that of the fastest algorithm in the same run. For each collective it prints the
 geometric mean of the ratios, the worst one, and how many of how many are above 1.10; below the
-table the worst cells. `noise` is what `default` differs from the very algorithm that it chose."""
+table the worst cells. `noise` is what `default` differs from the very algorithm that it chose.
+
+bench-table.py --wins FILE.json... [--without NAME,NAME...]: per algorithm the cells in which it has
+a rival, those in which it is within 2 % of the fastest, and what those cells would lose without it;
+then the same for the named ones together. A cell is a call in one file. `unrivalled` counts
+cells in which only `default` was timed, and took it: what another would cost there is unknown."""
 import collections
 import json
 import math
@@ -202,6 +207,48 @@ class Choices:
         return lines
 
 
+class Wins:
+    """What each algorithm is good for, by the cells in which several were timed."""
+    NEAR, FAR = 1.02, 1.10
+
+    def __init__(self, paths):
+        times, chosen = collections.defaultdict(dict), {}
+        for path in paths:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            for result in data.get("results", []) if isinstance(data, dict) else []:
+                key = path, *(result.get(part) for part in (
+                    "ranks", "collective", "bytes", "type", "op", "memory", "in_place",
+                    "offset_bytes", "timing"))
+                name, time = result["name"], result["time_us"]
+                if name == "default":
+                    chosen[key] = result.get("chosen")
+                elif not re.match("default |peer:|.*_v$", name):  # those are no algorithms
+                    times[key][name] = min(time, times[key].get(name, math.inf))
+        self.cells = [cell_of for cell_of in times.values() if len(cell_of) > 1]
+        self.unrivalled = collections.Counter(
+            name for key, name in chosen.items() if name and key not in times)
+
+    def cost(self, gone):
+        """What the cells lose without the algorithms `gone`."""
+        ratios = [min((time for name, time in cell_of.items() if name not in gone),
+                      default=math.inf) / min(cell_of.values()) for cell_of in self.cells]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        return [str(sum(ratio > self.NEAR for ratio in ratios)),
+                str(sum(ratio > self.FAR for ratio in ratios)), f"{max(ratios):.2f}", f"{mean:.5f}"]
+
+    def table(self, without):
+        rows = []
+        for name in sorted({name for cell_of in self.cells for name in cell_of}):
+            cells = [cell_of for cell_of in self.cells if name in cell_of]
+            near = sum(cell_of[name] <= self.NEAR * min(cell_of.values()) for cell_of in cells)
+            rows.append([f"`{name}`", str(self.unrivalled[name]), str(len(cells)), str(near),
+                         *self.cost({name})])
+        if without:
+            rows.append([f"without {', '.join(without)}", "", "", "", *self.cost(without)])
+        return lines_of([f"{len(self.cells)} cells", "unrivalled", "in", "within 2 %",
+                         "lost: > 2 %", "> 10 %", "worst", "mean"], rows)
+
+
 def made(folder, description):
     """The table that a comment describes."""
     what, *facts, files = description.split(", ")
@@ -281,5 +328,10 @@ if __name__ == "__main__":
     if sys.argv[1] == "--choice":
         choices = Choices(results_of(pathlib.Path(argument) for argument in sys.argv[2:]))
         print(choices.table(), choices.worst(), sep="\n", end="")
+        sys.exit()
+    if sys.argv[1] == "--wins":
+        files, _, without = " ".join(sys.argv[2:]).partition("--without")
+        print(Wins(map(pathlib.Path, files.split())).table(without.replace(",", " ").split()),
+              end="")
         sys.exit()
     sys.exit(main(sys.argv[1:]))

@@ -67,6 +67,24 @@ if command -v python3 >/dev/null; then
   python3 "$here/../../tools/bench-table.py" "$files/json" >"$out" &&
     grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
     fail "no table of unaligned buffers"
+
+  # Two cells with rivals, of which one loses 50 % without `slow`, and one cell without rivals.
+  while read -r name bytes time; do
+    printf '{"name":"%s","bytes":%d,"time_us":%d,"chosen":"slow"}\n' "$name" "$bytes" "$time"
+  done <<<"fast 8 2
+slow 8 3
+slow 16 2
+fast 16 3
+peer:mpi 16 1
+gather_v 16 1
+default 16 1
+default 32 1" | paste -sd, | sed 's/.*/{"results":[&]}/' >"$files/json"
+  python3 "$here/../../tools/bench-table.py" --wins "$files/json" --without slow,other >"$out" &&
+    grep -q "^| 2 cells |" "$out" &&
+    grep -q "fast. | 0 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
+    grep -q "slow. | 1 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
+    grep -q "^| without slow, other |  |  |  | 1 | 1 | 1.50 | 1.22474 |" "$out" ||
+    fail "what algorithms are good for"
 fi
 
 # Ranks that are threads of one process.
