@@ -56,14 +56,13 @@ std::shared_ptr<DeviceUse> device_use(BackendKind kind, int ordinal) {
 DeviceFacts weaker(const DeviceFacts& a, const DeviceFacts& b) {
   // All members by name, so a new fact does not compile until this function says which of two
   // values is the weaker.
-  const auto& [units, block_threads, max_block_threads, line_threads, bulk_threads, peer_access,
+  const auto& [units, block_threads, max_block_threads, line_threads, peer_access,
                indexed_arguments, peer_reads, launch_us, hop_us, signal_us, link_bandwidth,
                push_bandwidth, packet_bandwidth, copy_us, copy_bandwidth] = a;
   return {.units = std::min(units, b.units),
           .block_threads = std::min(block_threads, b.block_threads),
           .max_block_threads = std::min(max_block_threads, b.max_block_threads),
           .line_threads = std::min(line_threads, b.line_threads),
-          .bulk_threads = std::min(bulk_threads, b.bulk_threads),
           .peer_access = peer_access && b.peer_access,
           .indexed_arguments = indexed_arguments && b.indexed_arguments,
           .peer_reads = peer_reads && b.peer_reads,

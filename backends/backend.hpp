@@ -30,7 +30,6 @@ struct DeviceFacts {
   unsigned max_block_threads = 1;
   // Abilities of the device; backends/device/device.hpp explains most of them.
   int line_threads = 0;     // threads that move a Line in one access; 0: no lines
-  int bulk_threads = 0;     // threads that start a bulk copy together; 0: no bulk copies
   bool peer_access = true;  // reaches other devices' memory; if not, symmetric memory is the host's
   bool indexed_arguments = false;  // kernels may index their arguments
   bool peer_reads = false;         // kernels may read ordinary memory of the other ranks' processes

@@ -91,7 +91,6 @@ DeviceInfo describe(int ordinal) {
                     .block_threads = gpu::max_threads,
                     .max_block_threads = gpu::max_threads,
                     .line_threads = is_behind_nvswitch(id) ? 8 : 0,
-                    .bulk_threads = properties.major >= 9 ? 32 : 0,
                     .indexed_arguments = true,
                     // Early starts (instantiate.cuh) are for sm_90 and newer.
                     .launch_us = properties.major >= 9 ? 1.0 : 1.3,

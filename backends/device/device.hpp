@@ -103,44 +103,10 @@ concept StagingMemory = std::default_initializable<S> && requires(S staging, con
 template <class D, class P, int Count>
 using Staging = typename D::template Staging<P, Count>;
 
-/// Staging memory of a team: `D::bulk_threads` consecutive threads of a block, the first a multiple
-/// of their number. It has `Slots` slots of `Packs` packs per thread. One copy fills a slot with
-/// adjacent packs, and each thread reads every `D::bulk_threads`-th of them. A copy is ordered
-/// after everything that the block did before it constructed its staging memory, so construct it
-/// after the wait for the data.
-///
-/// A slot may be filled again after all threads of the team have loaded what they need from it and
-/// `wait` was called once per `copy`. All threads of a team call both, in the same order. A block
-/// is a whole number of teams. A kernel with bulk staging declares `staged_packs`, as above.
-///
-/// `D::bulk_threads` is 0 where the target has no copies of this kind; such a target has no
-/// BulkStaging.
-template <class S, class P>
-concept BulkStagingMemory = std::default_initializable<S> && requires(S staging, const P* from) {
-  // Called by all threads of a team with the same arguments: starts a copy of own or a peer's packs
-  // to slot 0.
-  staging.copy(0, from, 1u);
-  staging.wait(0);  // until the slot's copy is complete
-  // This thread's first pack in the slot. Its next one lies `D::bulk_threads` packs further on.
-  { staging.load(0, 0) } -> std::same_as<P>;
-};
-
-template <class D, class P, int Slots, int Packs>
-using BulkStaging = typename D::template BulkStaging<P, Slots, Packs>;
-
 template <class D>
 using FloatPack = Pack<float, D::pack_bytes>;
 template <class D>
 using TwoFloatPacks = Staging<D, FloatPack<D>, 2>;
-
-template <class D>
-constexpr bool has_bulk_staging() {
-  if constexpr (D::bulk_threads != 0) {
-    return BulkStagingMemory<BulkStaging<D, FloatPack<D>, 2, 1>, FloatPack<D>>;
-  } else {
-    return false;
-  }
-}
 
 template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine,
@@ -165,7 +131,6 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
 
   // Asynchronous copies of packs in own or a peer's memory.
   requires StagingMemory<TwoFloatPacks<D>, FloatPack<D>>;
-  requires(D::bulk_threads == 0 || has_bulk_staging<D>());
 
   // Arguments. `indexed_arguments`: whether a run-time value may index an array in the arguments;
   // see above. `to_global`: marks a pointer that was loaded from memory as a pointer to global

@@ -161,7 +161,7 @@ class GpuBackend : public Backend {
     DeviceFacts& facts = info_.facts;
     facts.peer_access = false;
     // A bus may split wide accesses.
-    facts.line_threads = facts.bulk_threads = 0;
+    facts.line_threads = 0;
     // Measured on H200 with fifth-generation PCIe: docs/tuning.md.
     facts.hop_us = 2;
     facts.signal_us = 4;

@@ -17,8 +17,6 @@
 //   acquire(word)               as word, for 8 bytes of the slot
 //   Staging<P, count>           a thread's places for asynchronous copies
 //   staging_is_shared           they lie in the dynamic shared memory of the launch
-//   bulk_threads, BulkStaging<P, slots, packs>
-//                               as words, in the same memory; no class where bulk_threads is 0
 //   indexed_arguments, to_global(pointer), uniform(value)
 //                               as words
 //   line_threads, line_group    as words
@@ -123,9 +121,6 @@ class Words {
 
   template <class P, int Count>
   using Staging = typename Isa::template Staging<P, Count>;
-  static constexpr int bulk_threads = Isa::bulk_threads;
-  template <class P, int Slots, int Packs>
-  using BulkStaging = typename Isa::template BulkStaging<P, Slots, Packs>;
 
   PLAIT_WORD void signal(std::uint32_t* slot, std::uint32_t value) {
     if (broken_ == 0) Isa::store_release(slot, value);

@@ -96,7 +96,6 @@ struct Gcn {
    private:
     Vector<sizeof(P)> words_[Count] = {};
   };
-  static constexpr int bulk_threads = 0;
   static constexpr bool indexed_arguments = false;
   /// Moves the value to scalar registers, because a thread has more of them to spare than vector
   /// registers.
@@ -115,9 +114,6 @@ struct Gcn {
     // By way of an integer, because the compiler would fold a cast there and back.
     return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);
   }
-
-  template <class P, int Slots, int Packs>
-  class BulkStaging;  // there is none
 
   /// Every wave waits until its own stores are done. A release by one thread after the barrier
   /// waits for that thread's wave only, and requests of one workgroup to different channels of the

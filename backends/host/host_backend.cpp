@@ -149,7 +149,6 @@ class HostBackend final : public Backend {
                 .block_threads = settings().block_threads,
                 .max_block_threads = 64,
                 .line_threads = 1,
-                .bulk_threads = 1,
                 .indexed_arguments = true,
                 .launch_us = 0.1,
                 .hop_us = 0.2,

@@ -87,18 +87,6 @@ class Words {
     P packs_[Count] = {};
   };
 
-  static constexpr int bulk_threads = 1;
-  template <class P, int Slots, int Packs>
-  class BulkStaging {
-   public:
-    void copy(int slot, const P* from, unsigned packs) { std::copy_n(from, packs, packs_[slot]); }
-    void wait(int) {}
-    P load(int slot, int pack) const { return packs_[slot][pack]; }
-
-   private:
-    P packs_[Slots][Packs] = {};
-  };
-
   void signal(std::uint32_t* slot, std::uint32_t value) {
     jitter();
     std::atomic_ref(*slot).store(value, std::memory_order_release);

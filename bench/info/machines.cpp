@@ -12,7 +12,6 @@ Topology gpus(int ranks) {
   topology.block_threads = topology.max_block_threads = 512;
   topology.peer_access = topology.indexed_arguments = true;
   topology.line_threads = 8;
-  topology.bulk_threads = 32;
   topology.launch_us = 1.0;
   topology.hop_us = 1.2;
   topology.signal_us = 3.8;
@@ -31,7 +30,7 @@ Topology cpus(int ranks) {
   topology.scratch_limit = std::size_t{128} << 20;
   topology.max_block_threads = 64;
   topology.indexed_arguments = topology.peer_reads = true;
-  topology.line_threads = topology.bulk_threads = 1;
+  topology.line_threads = 1;
   return topology;
 }
 

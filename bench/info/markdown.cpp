@@ -61,7 +61,6 @@ Facts facts_about(const Algorithm& algorithm) {
     need("two ranks", [](Topology& topology, Call& call) { topology.ranks = call.parts = 1; });
   need("peer access", [](Topology& topology, Call&) { topology.peer_access = false; });
   need("lines", [](Topology& topology, Call&) { topology.line_threads = 0; });
-  need("bulk copies", [](Topology& topology, Call&) { topology.bulk_threads = 0; });
   need("peer reads", [](Topology& topology, Call&) { topology.peer_reads = false; });
   need("whole packs", [](Topology&, Call& call) { call.count = 1; });
   need("equal nodes", [](Topology& topology, Call&) {

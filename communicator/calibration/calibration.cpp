@@ -155,13 +155,13 @@ std::string describe_for_calibration(const DeviceInfo& device, const Topology& t
   std::string line = fmt::format(
       "plait {}, {}, {} processors, {} ranks on {} nodes, {} ({}), {} on a device, units {} of {} "
       "to {} "
-      "threads, lines {}, bulk {}, peer access {:d}, reads {:d}, links {:.0f} MB/s, scratch {} and "
+      "threads, lines {}, peer access {:d}, reads {:d}, links {:.0f} MB/s, scratch {} and "
       "{}, more: {}",
       PLAIT_VERSION, processor, host ? std::thread::hardware_concurrency() : 0, topology.ranks,
       topology.nodes, device.name, topology.architecture, topology.ranks_per_device, topology.units,
       topology.block_threads, topology.max_block_threads, topology.line_threads,
-      topology.bulk_threads, topology.peer_access, topology.peer_reads, topology.link_bandwidth,
-      topology.scratch_limit, topology.base_limit, fmt::join(added, " "));
+      topology.peer_access, topology.peer_reads, topology.link_bandwidth, topology.scratch_limit,
+      topology.base_limit, fmt::join(added, " "));
   // It is a line of a file, in which a # begins a comment.
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c == '\n' || c == '#'; }, ' ');

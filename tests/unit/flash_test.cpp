@@ -47,21 +47,6 @@ TEST(FlashPlan, BlocksCoverTheMessageOnceAndEvenly) {
     }
 }
 
-/// The host has teams of one thread only.
-TEST(FlashPlan, TeamsShareAStage) {
-  for (const unsigned team : {1u, 8u, 32u})
-    for (const unsigned width : {1u, 2u, 4u})
-      for (const unsigned teams : {1u, 3u, 16u}) {
-        std::vector<unsigned> seen(team * teams * width);
-        for (unsigned thread = 0; thread < team * teams; ++thread) {
-          const Deal deal = Deal::among_teams(thread, team, width);
-          EXPECT_EQ(deal.base, thread / team * team * width) << "a team's packs lie side by side";
-          for (unsigned u = 0; u < width; ++u) ++seen.at(deal.base + deal.lane + u * deal.stride);
-        }
-        EXPECT_EQ(seen, std::vector<unsigned>(seen.size(), 1));
-      }
-}
-
 TEST(FlashPlan, BothRanksReduceTheSameWhole) {
   for (const std::size_t bytes : sizes) {
     const EvenParts first = stripes(bytes, true, 0, 2, 33), second = stripes(bytes, true, 1, 2, 33);
@@ -151,42 +136,6 @@ class LateWords : public host::Words {
     P packs_[Count] = {};
     std::vector<Copy> copies_;
     int committed_ = 0;
-  };
-
-  template <class P, int Slots, int Packs>
-  class BulkStaging {
-   public:
-    BulkStaging() = default;
-    BulkStaging(const BulkStaging&) = delete;
-    BulkStaging& operator=(const BulkStaging&) = delete;
-    ~BulkStaging() {
-      for (const Copy& copy : copies_)
-        EXPECT_EQ(copy.packs, 0u) << "a copy is on its way after the pipeline's end";
-    }
-
-    void copy(int slot, const P* from, unsigned packs) {
-      EXPECT_EQ(copies_[slot].packs, 0u) << "the slot's last copy was not waited for";
-      EXPECT_TRUE(0 < packs && packs <= Packs);
-      std::memset(packs_[slot], 0xa5, sizeof(packs_[slot]));
-      copies_[slot] = {from, packs};
-    }
-    void wait(int slot) {
-      EXPECT_NE(copies_[slot].packs, 0u) << "nothing to wait for";
-      std::copy_n(copies_[slot].from, copies_[slot].packs, packs_[slot]);
-      copies_[slot] = {};
-    }
-    P load(int slot, int pack) const {
-      EXPECT_EQ(copies_[slot].packs, 0u) << "not there yet";
-      return packs_[slot][pack];
-    }
-
-   private:
-    struct Copy {
-      const P* from = nullptr;
-      unsigned packs = 0;
-    };
-    P packs_[Slots][Packs] = {};
-    Copy copies_[Slots];
   };
 };
 static_assert(Device<LateWords>);
@@ -290,19 +239,17 @@ void check_counts() {
     }
 }
 
-template <int Depth, class D, class Copies>
+template <int Depth, class D>
 struct With {
   static constexpr int depth = Depth;
   using Words = D;
   template <class T>
-  using Kernel = AllReduce<T, Copies, Depth>;
+  using Kernel = AllReduce<T, Depth>;
 };
 template <class Case>
 class FlashPipeline : public testing::Test {};
-using Pipelines = testing::Types<
-    With<2, host::Words, OwnCopies>, With<1, LateWords, OwnCopies>, With<2, LateWords, OwnCopies>,
-    With<3, LateWords, OwnCopies>, With<4, LateWords, OwnCopies>, With<1, LateWords, BulkCopies>,
-    With<2, LateWords, BulkCopies>, With<3, LateWords, BulkCopies>, With<4, LateWords, BulkCopies>>;
+using Pipelines = testing::Types<With<2, host::Words>, With<1, LateWords>, With<2, LateWords>,
+                                 With<3, LateWords>, With<4, LateWords>>;
 TYPED_TEST_SUITE(FlashPipeline, Pipelines);
 
 TYPED_TEST(FlashPipeline, SumsAtEveryCount) {

@@ -139,7 +139,7 @@ TEST_F(Policies, BuiltInTablesServeTheHost) {
       topology.architecture = "x86_64";
       topology.ranks = ranks;
       topology.indexed_arguments = true;
-      topology.line_threads = topology.bulk_threads = 1;
+      topology.line_threads = 1;
       topology.max_block_threads = 64;
       topology.scratch_limit = std::size_t{128} << 20;
       topology.peer_reads = peer_reads;
@@ -172,7 +172,7 @@ TEST_F(Policies, ReproducibleServesEveryReduction) {
       topology.backend = backend;
       topology.architecture = backend == BackendKind::host ? "x86_64" : "sm_90";
       topology.ranks = ranks;
-      topology.line_threads = topology.bulk_threads = backend == BackendKind::host ? 1 : 8;
+      topology.line_threads = backend == BackendKind::host ? 1 : 8;
       topology.units = backend == BackendKind::host ? 1 : 132;
       topology.block_threads = topology.max_block_threads = 512;
       topology.scratch_limit = std::size_t{128} << 20;

@@ -259,7 +259,6 @@ TEST(Launches, FollowTheSizeOfTheDevice) {
       topology.block_threads = topology.max_block_threads = 512;
       topology.peer_access = topology.indexed_arguments = true;
       topology.line_threads = 8;
-      topology.bulk_threads = 32;
       return topology;
     };
     const auto expect_few = [&](const std::vector<Launched>& all, std::string_view algorithm,

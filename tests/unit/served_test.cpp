@@ -26,7 +26,7 @@ Support serves_the_best(const Algorithm& algorithm, Topology topology) {
 }
 
 /// A communicator asks every algorithm for the most blocks of a launch, also one that the target
-/// does not serve: here a GPU without lines and bulk copies.
+/// does not serve: here a GPU without lines.
 TEST(Served, EveryAlgorithmFitsALaunchOnEveryTarget) {
   Topology topology;
   topology.backend = BackendKind::cuda;
@@ -34,7 +34,7 @@ TEST(Served, EveryAlgorithmFitsALaunchOnEveryTarget) {
   topology.units = 132;
   topology.max_block_threads = 512;
   topology.peer_access = false;
-  topology.line_threads = topology.bulk_threads = 0;
+  topology.line_threads = 0;
   for (const auto& algorithm : Registry::instance().all()) {
     const LaunchShape shape = algorithm->fitted({.blocks = 4, .threads = 33}, {}, topology);
     EXPECT_TRUE(shape.blocks >= 1 && shape.blocks <= 4) << algorithm->name();
@@ -49,7 +49,7 @@ TEST(Served, IncludesWholePacksOnDevicesThatCanDoEverything) {
   topology.units = 132;
   topology.max_block_threads = 512;
   topology.peer_access = true;
-  topology.line_threads = topology.bulk_threads = 8;
+  topology.line_threads = 8;
   topology.peer_reads = true;  // in truth only ranks on CPUs have them
   topology.scratch_limit = std::size_t{128} << 20;
   for (const auto& algorithm : Registry::instance().all()) {

@@ -115,7 +115,7 @@ inline bool serves_ordinary_memory(const Subject& subject) {
   Topology able;
   able.ranks = 2;
   able.peer_access = able.peer_reads = true;
-  able.line_threads = able.bulk_threads = 8;
+  able.line_threads = 8;
   const Algorithm* algorithm = Registry::instance().find(subject.algorithm, subject.collective);
   return static_cast<bool>(
       algorithm->supports({.collective = subject.collective, .count = 16}, able));

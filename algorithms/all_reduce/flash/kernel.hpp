@@ -35,12 +35,11 @@
 //     still reads. Both ranks agree on whether a call is in place, because buffers lie at the same
 //     offset of the same window on all ranks (plait/call.hpp; PLAIT_CHECK compares both buffers),
 //     and other overlaps are refused.
-// Inside the pipeline, a thread reads only what it or its team copied (stages.hpp). A barrier joins
-// block b of a rank only with blocks b of the others. A kernel ends when its last block has left.
+// Inside the pipeline, a thread reads only what it copied. A barrier joins block b of a rank only
+// with blocks b of the others. A kernel ends when its last block has left.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/flash/pipeline.hpp"
 #include "algorithms/all_reduce/flash/plan.hpp"
-#include "algorithms/all_reduce/flash/stages.hpp"
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
 
@@ -71,10 +70,9 @@ struct Ranks {
   PLAIT_DEVICE int at(int step) const { return rank_after(a.peers.rank, step, a.peers.ranks); }
 };
 
-/// One thread's part of a stripe of complete, aligned packs: the `Work` of the pipeline. All
-/// threads of a team have the same items, in which a thread may have no pack. `Copies`: OwnCopies
-/// or BulkCopies. `Whole`: see Args.
-template <class T, Device D, class Copies, int Depth, bool Whole>
+/// One thread's part of a stripe of complete, aligned packs: the `Work` of the pipeline. An item is
+/// every `threads`-th pack from the thread's first. `Whole`: see Args.
+template <class T, Device D, int Depth, bool Whole>
 class Stripe {
  public:
   static constexpr int width = stage_packs(sizeof(T));
@@ -84,8 +82,8 @@ class Stripe {
         ranks_{a},
         end_(packs.end),
         reducer_(reducer),
-        deal_(Stages::deal(dev)),
-        started_{packs.begin + deal_.base, 1},
+        stride_(dev.threads()),
+        started_{packs.begin + dev.thread(), 1},
         used_(started_) {}
 
   PLAIT_DEVICE bool more() const { return used_.pack < end_; }
@@ -94,10 +92,13 @@ class Stripe {
   PLAIT_DEVICE void start() {
     if (started_.pack < end_) {
       const P* from = reinterpret_cast<const P*>(ranks_.input(started_.step)) + started_.pack;
-      stages_.template copy<Slot>(from, end_ - started_.pack, deal_.stride);
+      PLAIT_UNROLL
+      for (int u = 0; u < width; ++u)
+        if (offset(u) < end_ - started_.pack)
+          staging_.copy_async(Slot * width + u, from + offset(u));
       advance(started_);
     }
-    stages_.commit();
+    staging_.commit();  // also an empty group, so that each call has one
   }
 
   /// Loads the own packs before the wait for the first peer's. They need no pipeline, because they
@@ -113,9 +114,10 @@ class Stripe {
     }
   }
 
+  /// Depth - 1 groups were closed after that of the item.
   template <int Slot>
   PLAIT_DEVICE void wait() {
-    stages_.template wait<Slot>();
+    staging_.template wait_pending<Depth - 1>();
   }
 
   /// Adds the packs in the slot. Packs beyond the end are old ones, whose sums are not stored.
@@ -123,7 +125,7 @@ class Stripe {
   PLAIT_DEVICE void use() {
     P packs[width];
     PLAIT_UNROLL
-    for (int u = 0; u < width; ++u) packs[u] = stages_.template load<Slot>(u);
+    for (int u = 0; u < width; ++u) packs[u] = staging_.load(Slot * width + u);
     if constexpr (Whole) {
       if (ranks_.a.peers.rank == 1) exchange(own_, packs);
       start_sums();
@@ -135,24 +137,21 @@ class Stripe {
 
  private:
   using P = Pack<T, D::pack_bytes>;
-  using Stages = typename Copies::template Stages<D, P, Depth, width>;
   using Sum = typename Reducer<T>::template Accumulator<P::lanes>;
 
-  /// A team's place in the sequence of items.
+  /// A place in the sequence of items.
   struct Item {
-    std::size_t pack;  // the first of the item
+    std::size_t pack;  // the thread's first of the item
     int step;          // from this rank to the peer
   };
 
   PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.peers.ranks; }
-  /// The offset of the thread's pack u from the item's first pack.
-  PLAIT_DEVICE std::size_t offset(int u) const {
-    return static_cast<unsigned>(u) * deal_.stride + deal_.lane;
-  }
+  /// The offset of the thread's pack u from its first.
+  PLAIT_DEVICE std::size_t offset(int u) const { return static_cast<unsigned>(u) * stride_; }
   PLAIT_DEVICE void advance(Item& item) const {
     if (++item.step < ranks()) return;
     item.step = 1;
-    item.pack += static_cast<unsigned>(width) * dev_.threads();
+    item.pack += offset(width);
   }
 
   PLAIT_DEVICE static void exchange(P (&a)[width], P (&b)[width]) {
@@ -183,24 +182,21 @@ class Stripe {
   Ranks<T> ranks_;
   std::size_t end_;
   const Reducer<T>& reducer_;
-  Deal deal_;
+  unsigned stride_;  // the block's threads
   Item started_, used_;
   P own_[width] = {};
   Sum sums_[width];
-  Stages stages_;
+  Staging<D, P, Depth * width> staging_;
 };
 
-/// The kernel, for one way to copy packs and one depth of the pipeline. It is empty for targets
-/// without such copies.
-template <class T, class Copies, int Depth = depth>
+/// The kernel, for one depth of the pipeline.
+template <class T, int Depth>
 struct AllReduce {
   static constexpr int staged_packs = Depth * stage_packs(sizeof(T));
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    if constexpr (Copies::template served<D>) {
-      between_barriers<reduce<D>>(dev, a);
-    }
+    between_barriers<reduce<D>>(dev, a);
   }
 
   /// The work of a block between the barriers.
@@ -224,7 +220,7 @@ struct AllReduce {
       const std::size_t end = packs.end < complete ? packs.end : complete;
       if (end > whole) whole = end;
     }
-    using Work = Stripe<T, D, Copies, Depth, Whole>;
+    using Work = Stripe<T, D, Depth, Whole>;
     Work work(dev, a, {packs.begin, whole}, reducer);
     Pipeline<Depth, Work>(work).run();
     for (std::size_t i = whole + dev.thread(); i < packs.end; i += dev.threads())
@@ -261,6 +257,6 @@ struct AllReduce {
 };
 
 template <class T>
-struct Kernel : AllReduce<T, OwnCopies> {};
+struct Kernel : AllReduce<T, depth> {};
 
 }  // namespace plait::flash

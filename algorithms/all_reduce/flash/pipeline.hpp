@@ -10,9 +10,9 @@
 // exactly depth - 1 calls came after the call for the awaited item. Each item that was started is
 // awaited, so nothing is on its way when the pipeline is done.
 //
-// The step after the one that used a slot fills it again. The thread, or the team of threads that
-// copy together, first loads the packs of the slot and then starts the copy. No team touches
-// another team's places. So a block needs no barrier, and its teams may be at different steps.
+// The step after the one that used a slot fills it again. The thread first loads the packs of the
+// slot and then starts the copy. No thread touches another's places. So a block needs no barrier,
+// and its threads may be at different steps.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
