@@ -120,7 +120,7 @@ std::vector<std::string> algorithms(const std::string& text,
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const WrongName wrong = wrong_name(name, collectives.front(), all);
-    if (wrong.code == ErrorCode::unsupported) refuse("--algorithms: " + wrong.why);
+    if (!wrong.why.starts_with("unknown")) refuse("--algorithms: " + wrong.why);
     refuse(fmt::format("--algorithms: unknown algorithm {}; known: all, {}", in_quotes(name),
                        fmt::join(known, ", ")));
   }

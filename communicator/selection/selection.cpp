@@ -26,6 +26,10 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 4> places = {
      {"symmetric", Where::in_place | Where::out_of_place},
      {"ordinary", Where::ordinary}}};
 
+/// Algorithms of earlier versions, each with the one that does its work now.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> removed = {
+    {{"flash_bulk", "flash"}, {"twoshot_ll16", "twoshot_ll128"}, {"twoshot_push", "stream"}}};
+
 bool is_policy(std::string_view name) {
   const auto known = policies();
   return std::any_of(known.begin(), known.end(),
@@ -126,6 +130,11 @@ WrongName wrong_name(std::string_view name, Collective collective,
     return {ErrorCode::unsupported,
             fmt::format("algorithm {} serves {}, not {}, which has {}", in_quotes(name),
                         fmt::join(serves, ", "), name_of(collective), own)};
+  for (const auto& [old, successor] : removed)
+    if (old == name)
+      return {ErrorCode::invalid_argument,
+              fmt::format("there is no algorithm {} any more: {} has taken its place",
+                          in_quotes(name), successor)};
   return {ErrorCode::invalid_argument,
           fmt::format("unknown algorithm {}; known: {}", in_quotes(name), own)};
 }

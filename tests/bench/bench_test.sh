@@ -25,6 +25,8 @@ refused "--offset 1: it is no multiple of the 2 bytes of bf16" -d u8,bf16 --offs
 refused "--offset 4: it is no multiple of the 8 bytes of complex_f64" -d complex_f64 --offset 4
 refused '--offset "8K": expected a number of bytes up to 4096' --offset 8K
 refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
+refused '--algorithms: there is no algorithm "flash_bulk" any more: flash has taken its place' \
+  --algorithms flash_bulk
 refused "-o premul_sum: needs a floating-point or complex type, not i32" -d i32,u8 -o premul_sum
 refused "-o sum: needs numbers, not bool" -C all_reduce,scan -d bool
 refused "-o minloc: needs pairs of a value and an index, not f32" -o minloc,maxloc

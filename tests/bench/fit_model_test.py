@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 info, fit_model = sys.argv[1:]
-NAMES = ("oneshot_ll", "twoshot_ll", "recursive_doubling", "twoshot", "twoshot_push", "ring",
+NAMES = ("oneshot_ll", "twoshot_ll", "recursive_doubling", "twoshot", "ring",
          "stream", "halving_doubling", "copy_engine")
 FACTORS = {"ring": {"fixed": 0.5, "bytes": 3}, "twoshot": {"fixed": 2.5, "bytes": 0.2}}
 WANTED = {"launch_us": 3, "hop_us": 0.6, "signal_us": 5, "copy_us": 4, "link_bandwidth": 150e3,

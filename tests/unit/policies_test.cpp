@@ -78,10 +78,10 @@ std::size_t corrected_on(const Topology& topology) {
 }
 
 TEST(Estimates, AreCorrectedWithoutLinks) {
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1)), 65u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2)), 65u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 2)), 47u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::hip, 3)), 47u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1)), 63u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2)), 63u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 2)), 45u);
+  EXPECT_EQ(corrected_on(machine(BackendKind::hip, 3)), 45u);
   EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 1)), 0u);
   EXPECT_EQ(corrected_on(machine(BackendKind::host, 1, 2)), 0u);
   EXPECT_EQ(corrected_on(machine(BackendKind::host, 2, 2)), 0u);

@@ -245,6 +245,9 @@ TEST_F(Selection, RulesForCallsInPlaceOrOut) {
 TEST_F(Selection, OptionsThatCantBeServedAreErrors) {
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { chosen(1, "nonsense"); }),
               HasSubstr("\"nonsense\""));
+  EXPECT_THAT(
+      message_of(ErrorCode::invalid_argument, [&] { chosen(1, "flash_bulk"); }),
+      HasSubstr("there is no algorithm \"flash_bulk\" any more: flash has taken its place"));
   EXPECT_THAT(message_of(ErrorCode::unsupported, [&] { chosen(5000, "fake_small"); }),
               HasSubstr("too large for fake_small"));
 }

@@ -1,6 +1,7 @@
 // Tuning files: how their rules are read, and what they say to the selection.
 #include "communicator/selection/tuning_file.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -133,6 +134,15 @@ TEST(TuningFile, IsRefusedWithWhatIsWrong) {
   refused("0-1K=nonsense", "unknown algorithm \"nonsense\"");
   refused("[7 ranks]\n0-1K=nonsense",
           "unknown algorithm \"nonsense\"");  // though it is not for these
+  for (const auto& [old, successor] : {std::pair("flash_bulk", "flash"),
+                                       {"twoshot_ll16", "twoshot_ll128"},
+                                       {"twoshot_push", "stream"}})
+    refused(
+        fmt::format("0-1K={}", old),
+        fmt::format("in \"0-1K={0}\": there is no algorithm \"{0}\" any more: {1} has taken its "
+                    "place",
+                    old, successor)
+            .c_str());
 }
 
 /// The time and the stack that a line takes grow with its length alone.

@@ -65,8 +65,7 @@ std::vector<Carrier> carriers() {
   std::vector<Carrier> all = {{"halving_doubling", halving_doubling::Schedule::slots, 2, false, 2},
                               {"ring", ring::slots, 1, false, 2},
                               {"stream", stream::Plan::slots, 1, true, 2},
-                              {"tree", tree::Steps::slots, 1, false, 2},
-                              {"twoshot_push", stream::Plan::slots, 2, true, 1}};
+                              {"tree", tree::Steps::slots, 1, false, 2}};
   for (const std::string& name : users_of_channels(Collective::all_reduce))
     if (std::none_of(all.begin(), all.end(),
                      [&](const Carrier& carrier) { return carrier.name == name; }))

@@ -49,9 +49,8 @@ struct OwnOneshot final : Own<oneshot_ll::OneshotAlgorithm> {
 struct OwnTwoshot final : Own<twoshot_ll::TwoshotAlgorithm> {
   OwnTwoshot() : Own("own_twoshot", UnitKind::packets(), 64) {}
 };
-struct OwnStream final : Own<stream::PushAlgorithm> {
-  OwnStream() : Own("own_stream", stream::Results::slots) {}
-  Resources resources(const Topology&) const override { return {}; }
+struct OwnStream final : Own<stream::StreamAlgorithm> {
+  OwnStream() : Own("own_stream") {}
 };
 const AlgorithmRegistration<OwnOneshot> oneshot;
 const AlgorithmRegistration<OwnTwoshot> twoshot;

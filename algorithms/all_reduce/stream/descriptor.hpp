@@ -1,17 +1,20 @@
-// The common descriptor of stream and twoshot_push.
+// The descriptor of stream, by itself because tests give its kernel other types.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"
-#include "algorithms/blocks/flags/peer_algorithm.hpp"
 
 namespace plait::stream {
 
-class PushAlgorithm : public ChannelAlgorithm {
+class StreamAlgorithm : public ChannelAlgorithm {
  public:
-  explicit PushAlgorithm(Results results) : results_(results) {}
-
-  bool spans_nodes() const override { return results_ == Results::slots; }
+  StaticName name() const override { return "stream"; }
+  std::string_view summary() const override {
+    return "push chunks through slots with credits, reduce, push results through slots: any "
+           "memory, bounded scratch";
+  }
+  Resources resources(const Topology&) const override { return {}; }
+  bool spans_nodes() const override { return true; }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};
@@ -32,11 +35,10 @@ class PushAlgorithm : public ChannelAlgorithm {
     const double moved =
         2.0 * (topology.ranks - 1) / topology.ranks * static_cast<double>(call.bytes());
     // Each hop is a signal.
-    const int hops = results_ == Results::slots && !everywhere(topology) ? 3 : 2;
+    const int hops = everywhere(topology) ? 2 : 3;
     // Results that pass through slots cost 3 % more, measured together with the shapes.
-    const double slots = results_ == Results::slots ? 1.03 : 1;
     return time_between_nodes(topology.launch_us + hops * topology.signal_us,
-                              slots * moved / topology.push_bandwidth, network_use(call, topology),
+                              1.03 * moved / topology.push_bandwidth, network_use(call, topology),
                               topology);
   }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
@@ -50,8 +52,6 @@ class PushAlgorithm : public ChannelAlgorithm {
     const Args args{.channels = with_chunks(own, plan.chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
-                    .outputs = buffers.recv_window,
-                    .peers = peer_signals(context, context.grant()),
                     .count = call.count,
                     .plan = plan,
                     .reduction = reduction_of(call, context.topology())};
@@ -59,14 +59,12 @@ class PushAlgorithm : public ChannelAlgorithm {
   }
 
  protected:
-  bool reduces_rare(DataType) const override { return results_ == Results::slots; }
+  bool reduces_rare(DataType) const override { return true; }
 
  private:
-  /// Whether every rank reduces the whole message. Two ranks of `stream` do, because each link
-  /// direction carries the message once either way.
-  bool everywhere(const Topology& topology) const {
-    return results_ == Results::slots && topology.ranks <= 2;
-  }
+  /// Whether every rank reduces the whole message. Two ranks do, because each link direction
+  /// carries the message once either way.
+  static bool everywhere(const Topology& topology) { return topology.ranks <= 2; }
 
   /// Every rank sends a slice to each rank, and its sum back.
   NetworkUse network_use(const Call& call, const Topology& topology) const {
@@ -80,8 +78,6 @@ class PushAlgorithm : public ChannelAlgorithm {
       add_flows(use, slice, remote, Plan::slots, blocks, topology);
     return use;
   }
-
-  Results results_;
 };
 
 }  // namespace plait::stream

@@ -1,16 +1,13 @@
-// Push all-reduce through slots, for middle to large messages: `stream` on any memory, and
-// `twoshot_push` on symmetric memory, where results need no slots. Every byte crosses a link once
-// in each direction, as a store, because stores are faster there than loads.
+// Push all-reduce through slots, for middle to large messages on any memory. Every byte crosses a
+// link once in each direction, as a store, because stores are faster there than loads.
 //
 // The message is cut into one slice per rank, a slice into one stripe per block, and a stripe into
-// chunks that fit a slot. (With two ranks, `stream` has one slice: both ranks reduce the whole
-// message, in one hop.) In step j, a block handles three chunks:
+// chunks that fit a slot. (With two ranks there is one slice: both ranks reduce the whole message,
+// in one hop.) In step j, a block handles three chunks:
 //   1. Scatter: it pushes chunk j of every peer's slice into a slot of that peer.
 //   2. Reduce: it adds up chunk j - lag of its own slice, from its input and the peers' slots,
-//      stores the result and pushes it on: into a slot of every peer (`stream`), or straight into
-//      every peer's output (`twoshot_push`).
-//   3. Gather (`stream` only): it copies the peers' results, chunks j - 2 lag, from slots to its
-//      output.
+//      stores the result and pushes it on, into a slot of every peer.
+//   3. Gather: it copies the peers' results, chunks j - 2 lag, from slots to its output.
 // Before them it waits for all that the three need; after them it signals all that it has sent and
 // used. So a step has one wait and one release, and the block works on some chunks while others are
 // on their way.
@@ -23,22 +20,17 @@
 // are earlier than step j. So of all blocks with one number, the block in the least step can go on.
 //
 // In place is safe. The scatter reads chunk j of the peers' slices in step j. Results go to the
-// same places in later steps, after a `sync`, or by the peers, after they have received what was
-// read. A pack of the own slice is read and written by one thread.
-//
-// `twoshot_push` needs no barrier at the start. A rank writes into a peer's output after that peer
-// has sent its chunk, so the peer is in this call and its output is free. It needs a barrier of the
-// block at the end: after it, all results have arrived.
+// same places in later steps, after a `sync`. A pack of the own slice is read and written by one
+// thread.
 //
 // All ranks get the same bits: one rank sums a slice, in rank order. Two ranks that sum everything
 // do so in the same order.
 //
-// Cost: two hops (one for two ranks of `stream`), then 2 (n - 1) / n * bytes out of each rank;
-// chunks are pipelined.
+// Cost: two hops (one for two ranks), then 2 (n - 1) / n * bytes out of each rank; chunks are
+// pipelined.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/plan.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
-#include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/pair.hpp"
 
@@ -46,21 +38,16 @@ namespace plait::stream {
 
 using Types = AllReducedTypes;
 
-/// How results reach the peers.
-enum class Results { slots, outputs };
-
 struct Args {
   Channels channels;
   const void* send;
-  void* recv;          // may equal send
-  WindowView outputs;  // Results::outputs: peer_ptr(r) is rank r's recv
-  PeerSignals peers;   // Results::outputs: of the barrier at the end
+  void* recv;  // may equal send
   std::size_t count;
   Plan plan;
   Reduction reduction;
 };
 
-template <class T, Results R, class D>
+template <class T, class D>
 class Stream {
  public:
   PLAIT_DEVICE Stream(D& dev, const Args& a)
@@ -99,7 +86,7 @@ class Stream {
   template <int Ranks>
   PLAIT_DEVICE void run_ranks() {
     const std::uint32_t lag = a_.plan.lag;
-    const bool gathers = R == Results::slots && a_.plan.has_results;
+    const bool gathers = a_.plan.has_results;
     const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + (gathers ? 2 * lag : lag);
     for (std::uint32_t j = 0; j < steps; ++j) {
       if (!ready(j, gathers)) return;
@@ -166,11 +153,6 @@ class Stream {
     for (unsigned i = dev_.thread(); i < (gathers ? 2 : 1) * peers; i += dev_.threads()) {
       channels_.advance_sent(i / peers, peer_at(i % peers), chunks_);
       channels_.advance_received(i / peers, peer_at(i % peers), chunks_);
-    }
-    if constexpr (R == Results::outputs) {
-      BlockPeers<D> meeting(dev_, a_.peers);
-      if (!meeting.barrier()) return;
-      meeting.finish();
     }
   }
 
@@ -285,11 +267,7 @@ class Stream {
   /// Where the result of the own chunk goes at rank r; null if the rank needs none.
   PLAIT_DEVICE P* destination(int r, const Range& range, std::uint32_t k) const {
     if (r == rank_) return out_.packs() + range.begin;
-    if constexpr (R == Results::outputs) {
-      return reinterpret_cast<P*>(a_.outputs.peer_ptr(r)) + range.begin;
-    } else {
-      return a_.plan.has_results ? channels_.template outgoing<P>(gathering, r, k) : nullptr;
-    }
+    return a_.plan.has_results ? channels_.template outgoing<P>(gathering, r, k) : nullptr;
   }
 
   template <int Ranks, int Unroll>
@@ -329,13 +307,7 @@ class Stream {
     out_.store(dev_, range.begin + i, result);
     if (!a_.plan.has_results) return;
     for (unsigned s = 0; s + 1 < static_cast<unsigned>(ranks_); ++s) {
-      const int peer = peer_at(s);
-      if constexpr (R == Results::outputs) {
-        Packs<T, D::pack_bytes>(reinterpret_cast<T*>(a_.outputs.peer_ptr(peer)), a_.count)
-            .store(dev_, range.begin + i, result);
-      } else {
-        dev_.store(channels_.template outgoing<P>(gathering, peer, k) + i, result);
-      }
+      dev_.store(channels_.template outgoing<P>(gathering, peer_at(s), k) + i, result);
     }
   }
 
@@ -354,7 +326,7 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    Stream<T, Results::slots, D>(dev, a).run();
+    Stream<T, D>(dev, a).run();
   }
 };
 

@@ -1,5 +1,5 @@
-// The bytes of a message that a block handles in each step of stream and twoshot_push. Plain
-// arithmetic; unit tests check it.
+// The bytes of a message that a block handles in each step of stream. Plain arithmetic;
+// unit tests check it.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
