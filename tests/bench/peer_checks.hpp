@@ -12,6 +12,7 @@
 
 #include "bench/verify.hpp"
 #include "plait/mpi.hpp"
+#include "support/covering.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 
@@ -38,30 +39,33 @@ inline Task barrier_task(Communicator& comm, const Arena& arena) {
                    false, arena, comm.rank(), comm.size());
 }
 
-/// Calls of every collective but the barrier: all types and the operations that they have, in place
-/// and not, with each root.
+/// Calls of every collective but the barrier: all pairs of types, of the operations that they have,
+/// of place and of roots.
 inline void for_each_task(Communicator& comm, const Contender& contender,
                           const std::function<void(const Task&)>& body) {
   for (const Collective collective : collectives) {
     const CollectiveFacts facts = facts_of(collective);
-    for (int type = 0; type < data_type_count; ++type)
-      for (int op = 0; op < (facts.reduces ? reduce_op_count : 1); ++op)
-        for (int root = 0; root < (facts.rooted ? comm.size() : 1); ++root)
-          for (const bool in_place : {false, true}) {
-            if (in_place && !has_in_place(collective)) continue;
-            if (facts.reduces &&
-                !is_reduced(static_cast<DataType>(type), static_cast<ReduceOp>(op)))
-              continue;
-            const Task task = contender.task_for({.collective = collective,
-                                                  .type = static_cast<DataType>(type),
-                                                  .op = static_cast<ReduceOp>(op),
-                                                  .root = root},
-                                                 message_bytes, in_place, comm.rank(), comm.size());
-            SCOPED_TRACE(fmt::format("{} of {} by {}, root {}, {} place", name_of(collective),
-                                     name_of(task.call.type), name_of(task.call.op), root,
-                                     in_place ? "in" : "out of"));
-            body(task);
-          }
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const auto call = [&](const test::Levels& levels) {
+      return Call{.collective = collective,
+                  .type = static_cast<DataType>(levels[0]),
+                  .op = static_cast<ReduceOp>(levels[1]),
+                  .root = static_cast<int>(levels[3])};
+    };
+    for (const test::Levels& levels :
+         test::covering({data_type_count, facts.reduces ? reduce_op_count : 1u,
+                         has_in_place(collective) ? 2u : 1u, facts.rooted ? ranks : 1u},
+                        static_cast<unsigned>(collective), [&](const test::Levels& l) {
+                          return !facts.reduces || is_reduced(call(l).type, call(l).op);
+                        })) {
+      const bool in_place = levels[2] == 1;
+      const Task task =
+          contender.task_for(call(levels), message_bytes, in_place, comm.rank(), comm.size());
+      SCOPED_TRACE(fmt::format("{} of {} by {}, root {}, {} place", name_of(collective),
+                               name_of(task.call.type), name_of(task.call.op), task.call.root,
+                               in_place ? "in" : "out of"));
+      body(task);
+    }
   }
 }
 

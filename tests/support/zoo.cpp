@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
+#include "support/covering.hpp"
 #include "support/data.hpp"
 #include "support/device_array.hpp"
 #include "support/ranks.hpp"
@@ -17,21 +18,24 @@
 namespace plait::test {
 namespace {
 
-/// Variants of memory and place, each with its own misalignment, root and data.
-std::vector<Case> variants(const Communicator& comm, const Case& base) {
-  std::vector<Case> cases;
-  for (const bool symmetric : {false, true})
-    for (const bool in_place : {false, true}) {
-      Case c = base;
-      c.symmetric = symmetric;
-      c.in_place = in_place;
-      c.seed = hash(base.seed, cases.size(), base.count);
-      c.send_offset = c.seed % 3;  // aligned, and off by one or two elements
-      c.recv_offset = (c.seed >> 8) % 3;
-      c.root = static_cast<int>((c.seed >> 16) % static_cast<unsigned>(comm.size()));
-      cases.push_back(c);
-    }
-  return cases;
+/// Memory and place: a factor of all cross products.
+constexpr std::size_t places = 4;
+
+/// The case there, with a misalignment, a root and data that depend on all of it.
+Case placed(const Communicator& comm, Case c, std::size_t place) {
+  c.symmetric = place / 2 == 1;
+  c.in_place = place % 2 == 1;
+  c.seed = hash(c.seed, place, c.count);
+  c.send_offset = c.seed % 3;  // aligned, and off by one or two elements
+  c.recv_offset = (c.seed >> 8) % 3;
+  c.root = static_cast<int>((c.seed >> 16) % static_cast<unsigned>(comm.size()));
+  return c;
+}
+
+/// Says which pairs meet with what: otherwise for each algorithm and number of ranks.
+std::uint64_t seed_of(const Communicator& comm, const Subject& subject) {
+  return digest(subject.algorithm.data(), subject.algorithm.size()) +
+         static_cast<unsigned>(subject.collective) + static_cast<unsigned>(comm.size());
 }
 
 /// Of the pairs of a type and an operation that calls refuse by themselves, none (error_test has
@@ -59,65 +63,62 @@ std::vector<std::size_t> odd_counts() {
 
 void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject,
                                     const std::vector<std::size_t>& counts) {
-  for (int type = 0; type < data_type_count; ++type)
-    for (int op = 0; op < (facts_of(subject.collective).reduces ? reduce_op_count : 1); ++op) {
-      Case base =
-          subject.of({.type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)});
-      if (!is_tried(comm, base)) continue;
-      const bool scaled = base.op == ReduceOp::premul_sum;
-      for (const std::size_t count : counts)
-        for (const double scale : scaled ? std::vector{0.5, 2.0} : std::vector{1.0}) {
-          base.count = count;
-          base.scale = scale;
-          base.seed = hash(static_cast<unsigned>(type), static_cast<unsigned>(op), count);
-          for (const Case& c : variants(comm, base)) check(comm, arena, c);
-        }
-    }
+  const std::size_t operations = facts_of(subject.collective).reduces ? reduce_op_count : 1;
+  const auto of = [&](std::size_t type, std::size_t op) {
+    return subject.of({.type = static_cast<DataType>(type), .op = static_cast<ReduceOp>(op)});
+  };
+  std::vector<bool> tried;
+  for (std::size_t type = 0; type < data_type_count; ++type)
+    for (std::size_t op = 0; op < operations; ++op) tried.push_back(is_tried(comm, of(type, op)));
+  for (const Levels& levels :
+       covering({data_type_count, operations, counts.size(), places}, seed_of(comm, subject),
+                [&](const Levels& l) { return tried[l[0] * operations + l[1]]; })) {
+    Case c = of(levels[0], levels[1]);
+    c.count = counts[levels[2]];
+    c.seed = hash(levels[0], levels[1], c.count);
+    if (c.op == ReduceOp::premul_sum) c.scale = c.seed % 2 == 0 ? 0.5 : 2.0;
+    check(comm, arena, placed(comm, c, levels[3]));
+  }
 }
 
 void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject,
                       const std::vector<DataType>& types) {
-  for (const DataType type : types)
-    for (const std::size_t count : odd_counts())
-      for (const Case& c : variants(comm, subject.of({.type = type, .count = count, .seed = 77})))
-        check(comm, arena, c);
+  const auto counts = odd_counts();
+  for (const Levels& levels :
+       covering({counts.size(), places, types.size()}, seed_of(comm, subject)))
+    check(
+        comm, arena,
+        placed(comm, subject.of({.type = types[levels[2]], .count = counts[levels[0]], .seed = 77}),
+               levels[1]));
 }
 
 void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes) {
   bytes /= static_cast<std::size_t>(parts_of(subject.collective, comm.size()));
-  check(comm, arena,
-        subject.of({.type = DataType::u8,
-                    .count = bytes / 5,
-                    .symmetric = true,
-                    .send_offset = 1,
-                    .root = comm.size() - 1,
-                    .seed = 98}));
-  for (const DataType type : {DataType::f32, DataType::bf16}) {
-    const auto cases =
-        variants(comm, subject.of({.type = type, .count = bytes / size_of(type) + 1, .seed = 99}));
-    check(comm, arena, cases[1]);  // ordinary, in place
-    check(comm, arena, cases[2]);  // symmetric, out of place
+  // One type in one place, and the next of both with one rank more.
+  constexpr DataType types[] = {DataType::u8, DataType::f32, DataType::bf16};
+  const std::uint64_t first = seed_of(comm, subject);
+  for (std::uint64_t i = first; i < first + unless_full(1, std::size(types) * places); ++i) {
+    const DataType type = types[i % std::size(types)];
+    Case c = subject.of({.type = type, .count = bytes / size_of(type) + 1, .seed = 99});
+    if (type == DataType::u8) c.count /= 5;
+    check(comm, arena, placed(comm, c, i % places));
   }
 }
 
 void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject) {
-  // Two variants of the four in turn: all of them with every number of blocks, of threads and of
-  // elements, and with every pair of these.
-  bool odd = false;
-  for (const unsigned blocks : {1u, 2u, 3u, 5u}) {
-    for (const unsigned threads : {1u, 2u, 3u, 4u})
-      for (const std::size_t count : {1u, 4096u, 4099u}) {
-        const auto cases = variants(comm, subject.of({.type = DataType::i32,
-                                                      .count = count,
-                                                      .blocks = blocks,
-                                                      .threads = threads,
-                                                      .seed = 5}));
-        for (std::size_t i = 0; i < cases.size(); ++i)
-          if ((i == 1 || i == 2) == odd) check(comm, arena, cases[i]);
-        odd = !odd;
-      }
-    odd = !odd;
-  }
+  constexpr unsigned blocks[] = {1, 2, 3, 5}, threads[] = {1, 2, 3, 4};
+  constexpr std::size_t counts[] = {1, 4096, 4099};
+  for (const Levels& levels :
+       covering({std::size(blocks), std::size(threads), std::size(counts), places},
+                seed_of(comm, subject)))
+    check(comm, arena,
+          placed(comm,
+                 subject.of({.type = DataType::i32,
+                             .count = counts[levels[2]],
+                             .blocks = blocks[levels[0]],
+                             .threads = threads[levels[1]],
+                             .seed = 5}),
+                 levels[3]));
 }
 
 void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,

@@ -99,7 +99,8 @@ bool same_on_all_ranks(Communicator& comm, const void* data, std::size_t bytes);
 /// same.
 void report(const Communicator& comm, const std::string& what);
 
-// The parts of the zoo that run with every algorithm, for threads and for mpirun.
+// The parts of the zoo that run with every algorithm, for threads and for mpirun: all pairs of what
+// their names say, of memory and of place (covering.hpp).
 void check_all_types_and_operations(Communicator& comm, Arena& arena, const Subject& subject,
                                     const std::vector<std::size_t>& counts);
 void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/covering.hpp"
 #include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
@@ -157,15 +158,17 @@ class ManyNodes : public SeveralNodes {
 
 TEST_P(ManyNodes, GiveExactResults) {
   run([](Communicator& comm, Arena& arena) {
+    constexpr std::size_t counts[] = {1, 7, 100, 3000};
+    constexpr DataType types[] = {DataType::u8, DataType::bf16, DataType::f64};
     for (const Subject subject : algorithms) {
-      for (const std::size_t count : {1u, 7u, 100u, 3000u})
-        for (const DataType type : {DataType::u8, DataType::bf16, DataType::f64})
-          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
-            for (const bool in_place : {false, true})
-              if (!check(
-                      comm, arena,
-                      subject.of({.type = type, .op = op, .count = count, .in_place = in_place})))
-                return;
+      for (const Levels& levels : covering({std::size(counts), std::size(types), 2, 2},
+                                           static_cast<unsigned>(comm.size())))
+        if (!check(comm, arena,
+                   subject.of({.type = types[levels[1]],
+                               .op = levels[2] == 0 ? ReduceOp::sum : ReduceOp::avg,
+                               .count = counts[levels[0]],
+                               .in_place = levels[3] == 1})))
+          return;
       for (const bool in_place : {false, true})
         check(comm, arena,
               subject.of({.type = DataType::i32, .count = many, .in_place = in_place}));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/covering.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
@@ -121,19 +122,21 @@ INSTANTIATE_TEST_SUITE_P(All, SymmetricMessages, testing::Range(1, under_tsan ? 
 /// Alone: every way, by any number of blocks; one call follows another into the same memory.
 TEST_P(SymmetricMessages, OneAfterTheOther) {
   run([](Communicator& comm, Arena& arena) {
-    std::uint64_t seed = 0;
-    for (const std::string& way : ways())
-      for (const unsigned blocks : {0u, 1u, 3u, 200u})
-        for (const std::size_t longest :
-             {std::size_t{9}, std::size_t{5000}, std::size_t{under_tsan ? 20000 : 300000}}) {
-          Shifts shifts(comm, arena, ++seed);
-          shifts.add(comm.size() > 1 ? 1 : 0, way, longest, blocks, seed % 5);
-          for (int again = 0; again < 3; ++again) {
-            shifts.begin();
-            shifts.call_all();
-            shifts.expect_right();
-          }
-        }
+    std::uint64_t seed = static_cast<unsigned>(comm.size());
+    const auto names = ways();
+    constexpr unsigned blocks[] = {0, 1, 3, 200};
+    constexpr std::size_t longest[] = {9, 5000, under_tsan ? 20000 : 300000};
+    for (const Levels& levels :
+         covering({names.size(), std::size(blocks), std::size(longest)}, seed)) {
+      Shifts shifts(comm, arena, ++seed);
+      shifts.add(comm.size() > 1 ? 1 : 0, names[levels[0]], longest[levels[2]], blocks[levels[1]],
+                 seed % 5);
+      for (int again = 0; again < 3; ++again) {
+        shifts.begin();
+        shifts.call_all();
+        shifts.expect_right();
+      }
+    }
   });
 }
 

@@ -63,14 +63,14 @@ TEST_P(Zoo, LaunchShapes) {
 TEST_P(Zoo, TooManyBlocksDoNoHarm) {
   run([&](Communicator& comm, Arena& arena) {
     for (const unsigned blocks : {64u, 65u, 300u, 100000u})
-      for (const bool symmetric : {false, true})
-        check(comm, arena,
-              {.algorithm = algorithm(),
-               .type = DataType::f32,
-               .count = 9999,
-               .symmetric = symmetric,
-               .blocks = blocks,
-               .seed = blocks});
+      check(
+          comm, arena,
+          {.algorithm = algorithm(),
+           .type = DataType::f32,
+           .count = 9999,
+           .symmetric = hash(blocks + algorithm().size()) % 2 == static_cast<unsigned>(ranks()) % 2,
+           .blocks = blocks,
+           .seed = blocks});
   });
 }
 
