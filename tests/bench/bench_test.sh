@@ -5,32 +5,35 @@
 set -uo pipefail
 # shellcheck source=tests/bench/bench_support.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bench_support.sh"
-refused() {  # refused SENTENCE FLAGS...
-  local sentence=$1
-  shift
-  if bench "$@"; then fail "taken: $*"; fi
+refused_by() {  # refused_by COMMAND SENTENCE FLAGS...
+  local command=$1 sentence=$2
+  shift 2
+  if $command "$@"; then fail "taken: $*"; fi
   grep -qF -- "$sentence" "$said" || fail "does not say: $sentence"
-  [ "$(grep -c '^plait-bench: ' "$said")" = 1 ] || fail "$*: not one sentence"
+  [ "$(grep -Ec '^plait-(bench|tune): ' "$said")" = 1 ] || fail "$*: not one sentence"
   [ ! -s "$out" ] || fail "$*: something was printed before"
 }
+one() { timeout 60 "$bin/plait-bench" "$@" >"$out" 2>"$said" </dev/null; }
+refused() { refused_by bench "$@"; }  # by two ranks
+refused_one() { refused_by one "$@"; }  # of any number of ranks, by one: that is sooner
 
 refused "messages of up to 64G: 4 buffers of 2 ranks would take 256.0 GiB of memory, and " -b 1K \
   -e 100G
-refused "--in-place 1: send_recv has no calls in place" -C send_recv --in-place 1
+refused_one "--in-place 1: send_recv has no calls in place" -C send_recv --in-place 1
 refused "not expected: args extra -r 0" args extra -r 0
 refused "--threads 128: at most 64 on host" --threads 128
-refused "--in-place 1: barrier has no calls in place" -C barrier --in-place 1
-refused "--offset 2: it is no multiple of the 4 bytes of f32" --offset 0,2
-refused "--offset 1: it is no multiple of the 2 bytes of bf16" -d u8,bf16 --offset 1
-refused "--offset 4: it is no multiple of the 8 bytes of complex_f64" -d complex_f64 --offset 4
-refused '--offset "8K": expected a number of bytes up to 4096' --offset 8K
-refused '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
+refused_one "--in-place 1: barrier has no calls in place" -C barrier --in-place 1
+refused_one "--offset 2: it is no multiple of the 4 bytes of f32" --offset 0,2
+refused_one "--offset 1: it is no multiple of the 2 bytes of bf16" -d u8,bf16 --offset 1
+refused_one "--offset 4: it is no multiple of the 8 bytes of complex_f64" -d complex_f64 --offset 4
+refused_one '--offset "8K": expected a number of bytes up to 4096' --offset 8K
+refused_one '--collective: unknown collective "allreduce"; known: all, all_reduce' -C allreduce
 refused '--algorithms: there is no algorithm "flash_bulk" any more: flash has taken its place' \
   --algorithms flash_bulk
-refused "-o premul_sum: needs a floating-point or complex type, not i32" -d i32,u8 -o premul_sum
-refused "-o sum: needs numbers, not bool" -C all_reduce,scan -d bool
-refused "-o minloc: needs pairs of a value and an index, not f32" -o minloc,maxloc
-refused "-o avg: scan has no average of the first ranks" -C scan -o avg
+refused_one "-o premul_sum: needs a floating-point or complex type, not i32" -d i32,u8 -o premul_sum
+refused_one "-o sum: needs numbers, not bool" -C all_reduce,scan -d bool
+refused_one "-o minloc: needs pairs of a value and an index, not f32" -o minloc,maxloc
+refused_one "-o avg: scan has no average of the first ranks" -C scan -o avg
 bench -C send_recv,all_reduce --in-place 1 -b 1K -e 1K -n 3 -w 0 ||
   fail "what can be in place is not measured"
 grep -q all_reduce "$out" || fail "nothing was measured"
@@ -51,7 +54,7 @@ bench --creation 3 && grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0
   "$out" || fail "creation was not measured three times"
 bench --version && grep -qx "plait [0-9.]*" "$out" || fail "plait-bench has no version"
 
-refused '--preset "fast": expected quick, standard, extensive' --preset fast
+refused_one '--preset "fast": expected quick, standard, extensive' --preset fast
 # The page shows the flags of each preset as the program has them.
 bench --help || fail "--help"
 for preset in quick standard extensive; do
@@ -205,21 +208,16 @@ timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 1 "$bin/plait-bench"
   >"$out" 2>"$said" </dev/null
 [ $? = 2 ] && grep -q "ranks differ in the rules of PLAIT_TUNING: rank 1 has plait-times" "$said" ||
   fail "ranks with different tuning files"
-one_wrong_request() {  # one_wrong_request SENTENCE FLAGS...
-  local sentence=$1
-  shift
-  if tune 2 "$@"; then fail "taken: plait-tune $*"; fi
-  [ "$(grep -c '^plait-tune: ' "$said")" = 1 ] && grep -qF -- "$sentence" "$said" ||
-    fail "plait-tune $* does not say once: $sentence"
-}
-one_wrong_request 'unknown collective "all_red"' -C all_red
-one_wrong_request "--collective barrier: it moves no data" -C barrier
-one_wrong_request "--type bool: it is reduced as u8, so tune that" -d bool
-one_wrong_request "--type f32_i32: times are of sums, and it has none" -d f32_i32
-one_wrong_request "-b 4K is more than -e 1K" -b 4K -e 1K
-one_wrong_request "--sizes requires --check" --sizes 3
-one_wrong_request "can't write \"$files\": Is a directory" -o "$files"
-one_wrong_request "there is no memory for 8 buffers" -e 100G
+one_tune() { timeout 60 "$bin/plait-tune" "$@" >"$out" 2>"$said" </dev/null; }
+two_tune() { tune 2 "$@"; }
+refused_by one_tune 'unknown collective "all_red"' -C all_red
+refused_by one_tune "--collective barrier: it moves no data" -C barrier
+refused_by one_tune "--type bool: it is reduced as u8, so tune that" -d bool
+refused_by one_tune "--type f32_i32: times are of sums, and it has none" -d f32_i32
+refused_by two_tune "-b 4K is more than -e 1K" -b 4K -e 1K
+refused_by one_tune "--sizes requires --check" --sizes 3
+refused_by two_tune "can't write \"$files\": Is a directory" -o "$files"
+refused_by two_tune "there is no memory for 8 buffers" -e 100G
 if tune 1; then fail "one rank has something to tune"; fi
 "$bin/plait-tune" --version >"$out" && grep -qx "plait [0-9.]*" "$out" ||
   fail "plait-tune has no version"
