@@ -95,7 +95,7 @@ skips() { tools/check_skips.py "${@:1:$#-1}" host "build-${!#}/tests.xml"; }
 host_tests() {
   local test
   ./run test 2>&1 | tee "$logs/host"
-  for test in kokkos.n2 fortran_interface.n2 package; do
+  for test in kokkos.n3 fortran_interface.n3 package; do
     grep -qE " ${test//./\\.} .*Passed" "$logs/host" || {
       echo "$test did not run"
       return 1
