@@ -4,8 +4,8 @@
 //
 // Any process on the machine can see the names in /proc/net/unix, connect, and put descriptors into
 // the socket. So a rank receives nothing from a stranger, and closes the stranger's connections
-// without waiting (strays.hpp). A stranger may bind a name whose owner is gone: the rank that
-// connects finds out before it sends.
+// without waiting (stranger_sockets.hpp). A stranger may bind a name whose owner is gone: the rank
+// that connects finds out before it sends.
 //
 // Two other ways are not taken. /proc/PID/fd opens files anew, which neither exported CUDA memory
 // nor sockets allow. pidfd_getfd needs the right to trace the peer, which Yama gives to ancestors
@@ -38,7 +38,7 @@
 #include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
-#include "symm_mem/strays.hpp"
+#include "symm_mem/stranger_sockets.hpp"
 
 namespace plait {
 
@@ -146,7 +146,7 @@ class Exchange {
   std::vector<ExchangeAddress> addresses_;
   std::vector<Peer> peers_;
   std::vector<UniqueFd> callers_;  // of this user; the letter of each will tell its rank
-  Strays strays_;
+  StrangerSockets strangers_;
   std::string failure_;
 };
 
@@ -194,7 +194,7 @@ bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const 
 void Exchange::connect(std::vector<ExchangeAddress> addresses) {
   addresses_ = std::move(addresses);
   for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
-  strays_.dispose();
+  strangers_.dispose();
 }
 
 /// Nothing blocks: a rank connects, accepts, sends and receives as much as it can, so no two ranks
@@ -229,7 +229,7 @@ void Exchange::step() {
   for (int peer = 0; peer < size_; ++peer) {
     if (peers_[index(peer)].connection.valid()) serve(peer);
   }
-  strays_.dispose();
+  strangers_.dispose();
 }
 
 void Exchange::connect_to(int peer) {
@@ -254,7 +254,7 @@ void Exchange::connect_to(int peer) {
     peers_[index(peer)].connection = std::move(connection);
     return;
   }
-  strays_.add(std::move(connection));
+  strangers_.add(std::move(connection));
   fail(
       "refuses the socket of rank {} (process {}): it belongs to process {} of user {}. Ranks of "
       "different users need different values of PLAIT_NODE",
@@ -264,7 +264,7 @@ void Exchange::connect_to(int peer) {
 void Exchange::accept_callers() {
   // After this many, the peers have their turn, however many strangers are queueing.
   constexpr std::size_t most_at_once = 64;
-  while (listener_.valid() && strays_.size() < most_at_once) {
+  while (listener_.valid() && strangers_.size() < most_at_once) {
     UniqueFd caller = accept_from(listener_);
     if (!caller.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -277,7 +277,7 @@ void Exchange::accept_callers() {
         owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(),
                              [&](const ExchangeAddress& a) { return may_be(*owner, a); });
     if (ours) callers_.push_back(std::move(caller));
-    else strays_.add(std::move(caller));
+    else strangers_.add(std::move(caller));
   }
 }
 
@@ -290,8 +290,8 @@ void Exchange::hear_callers() {
     if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() ||
         peers_[index(letter->sender)].received || !owner ||
         !may_be(*owner, addresses_[index(letter->sender)])) {
-      strays_.add(std::move(caller));
-      if (descriptor.valid()) strays_.add(std::move(descriptor));
+      strangers_.add(std::move(caller));
+      if (descriptor.valid()) strangers_.add(std::move(descriptor));
       return true;
     }
     peers_[index(letter->sender)].connection = std::move(caller);
@@ -381,7 +381,7 @@ void Exchange::close_listener() {
   for (;;) {
     UniqueFd caller = accept_from(listener_);
     if (caller.valid()) {
-      strays_.add(std::move(caller));
+      strangers_.add(std::move(caller));
     } else if (errno != EINTR && errno != ECONNABORTED) {
       break;
     }
@@ -389,10 +389,10 @@ void Exchange::close_listener() {
   // accept() fails with EINVAL when the socket is shut down and its queue is empty.
   const bool empty = errno == EINVAL;
   if (empty) listener_ = UniqueFd();
-  else strays_.add(std::exchange(listener_, UniqueFd()));
-  for (UniqueFd& caller : callers_) strays_.add(std::move(caller));
+  else strangers_.add(std::exchange(listener_, UniqueFd()));
+  for (UniqueFd& caller : callers_) strangers_.add(std::move(caller));
   callers_.clear();
-  strays_.dispose();
+  strangers_.dispose();
 }
 
 std::vector<int> Exchange::missing() const {

@@ -137,9 +137,9 @@ void Proxy::carry(int peer) noexcept {
   const bool last = peer < 0;
   const std::unique_lock lock(working_, std::try_to_lock);
   if (lock.owns_lock()) {
-    // Asking the system for news takes time from ranks that have work. A kernel that waits for a
-    // rank of this node, or has ended, needs none; one that waits for another node needs those of
-    // one peer most.
+    // Each look for messages takes time from ranks that compute. So most calls look at the peer of
+    // another node that the kernel waits for, or at none if it has ended or waits for a rank of
+    // this node. Only every few calls look at all peers.
     constexpr unsigned all_every = 4, all_every_here = 16;
     Peer* const awaited = last ? nullptr : find(peer);
     const bool hears_all = ++carried_ % (awaited != nullptr ? all_every : all_every_here) == 0;

@@ -48,7 +48,7 @@ std::ptrdiff_t open_descriptors() {
                        std::filesystem::directory_iterator());
 }
 
-/// A thread that ends may have to close the last of them (symm_mem/strays.hpp).
+/// A thread that ends may have to close the last of them (symm_mem/stranger_sockets.hpp).
 bool comes_true(const std::function<bool()>& condition) {
   for (int i = 0; i < 2000 && !condition(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -24,7 +24,7 @@ int run_tests() {
   const int result = RUN_ALL_TESTS();
   const auto& all = *testing::UnitTest::GetInstance();
   if (result == 0 && all.test_to_run_count() == 0 && !GTEST_FLAG_GET(list_tests)) {
-    std::fputs("no test has that name: a filter that is out of date shows nothing\n", stderr);
+    std::fputs("no test has that name, so nothing was tested\n", stderr);
     return 1;
   }
   return result;

@@ -1,5 +1,5 @@
 // Conversions of the small floats as a Reducer makes them, with the target's own instructions where
-// it has any, beside the portable code of backends/device/numeric.hpp: of all codes, and of all
+// it has any, beside the portable code of backends/device/numeric.hpp: of all encoded, and of all
 // numbers of f32 that a launch is given.
 #pragma once
 #include <cstdint>
@@ -45,7 +45,7 @@ template <class T>
 struct Kernel {
   using Bits = decltype(T::bits);
   static constexpr unsigned together = 8;
-  using Codes = Pack<T, together * sizeof(T)>;
+  using Encoded = Pack<T, together * sizeof(T)>;
 
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
@@ -63,20 +63,20 @@ struct Kernel {
       PLAIT_UNROLL
       for (unsigned k = 0; k < together; ++k)
         numbers.lane[k] = bits_as<float>(static_cast<std::uint32_t>(i + k) * a.spacing);
-      const Codes codes = reducer.template rounded<sizeof(Codes)>(numbers);
+      const Encoded encoded = reducer.template rounded<sizeof(Encoded)>(numbers);
       PLAIT_UNROLL
       for (unsigned k = 0; k < together; ++k)
-        check(narrowed(codes.lane[k], numbers.lane[k]), bits_as<std::uint32_t>(numbers.lane[k]));
+        check(narrowed(encoded.lane[k], numbers.lane[k]), bits_as<std::uint32_t>(numbers.lane[k]));
     }
     constexpr std::uint64_t all_codes = std::uint64_t{1} << (8 * sizeof(Bits));
     for (std::uint64_t i = me * together; i < all_codes; i += threads * together) {
-      Codes codes;
+      Encoded encoded;
       PLAIT_UNROLL
-      for (unsigned k = 0; k < together; ++k) codes.lane[k].bits = static_cast<Bits>(i + k);
-      const auto numbers = reducer.widened(codes);
+      for (unsigned k = 0; k < together; ++k) encoded.lane[k].bits = static_cast<Bits>(i + k);
+      const auto numbers = reducer.widened(encoded);
       PLAIT_UNROLL
       for (unsigned k = 0; k < together; ++k)
-        check(widened(numbers.lane[k], codes.lane[k]), codes.lane[k].bits);
+        check(widened(numbers.lane[k], encoded.lane[k]), encoded.lane[k].bits);
     }
     a.wrong[2 * me] = wrong;
     a.wrong[2 * me + 1] = one;

@@ -1,4 +1,4 @@
-#include "symm_mem/strays.hpp"
+#include "symm_mem/stranger_sockets.hpp"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -35,7 +35,7 @@ struct Handover {
     not_copied,  // the thread shares the table of the process
     released,    // the process has closed its descriptors, so the thread's are the last
   };
-  std::vector<UniqueFd> strays;
+  std::vector<UniqueFd> sockets;
   std::atomic<int> step = begun;
 
   void reach(Step next) {
@@ -52,32 +52,32 @@ void end_with(const std::shared_ptr<Handover>& handover) {
   const Handover::Step reached = own ? Handover::copied : Handover::not_copied;
   handover->reach(reached);
   handover->wait_beyond(reached);
-  // If the thread has its own table, its end closes all of it. Otherwise it closes the strays here,
-  // and is the one that may have to wait.
-  if (!own) handover->strays.clear();
+  // The end of a thread that has its own table closes the sockets. Without one, this thread closes
+  // them here, and it alone may have to wait.
+  if (!own) handover->sockets.clear();
 }
 
 }  // namespace
 
-void Strays::dispose() noexcept {
-  if (strays_.empty()) return;
+void StrangerSockets::dispose() noexcept {
+  if (strangers_.empty()) return;
   try {
     const auto handover = std::make_shared<Handover>();
-    handover->strays = std::move(strays_);
-    strays_.clear();
+    handover->sockets = std::move(strangers_);
+    strangers_.clear();
     try {
       start_thread("a thread that closes connections", [handover] { end_with(handover); }).detach();
     } catch (const std::exception&) {
       // No thread can be started. The descriptors stay open, which harms less than waiting.
-      static_cast<void>(new std::vector<UniqueFd>(std::move(handover->strays)));
+      static_cast<void>(new std::vector<UniqueFd>(std::move(handover->sockets)));
       return;
     }
     handover->wait_beyond(Handover::begun);
     if (handover->step.load(std::memory_order_acquire) == Handover::copied)
-      handover->strays.clear();
+      handover->sockets.clear();
     handover->reach(Handover::released);
   } catch (const std::exception&) {  // no memory: as above
-    static_cast<void>(new (std::nothrow) std::vector<UniqueFd>(std::move(strays_)));
+    static_cast<void>(new (std::nothrow) std::vector<UniqueFd>(std::move(strangers_)));
   }
 }
 

@@ -12,20 +12,20 @@ namespace plait {
 /// descriptor may take as long as its owner likes: a TCP socket that lingers, a file of a FUSE
 /// server. So a thread that ends drops the last reference to such sockets. No close waits for an
 /// exiting thread's linger, and if something else blocks, it blocks only that thread.
-class Strays {
+class StrangerSockets {
  public:
-  Strays() = default;
-  ~Strays() { dispose(); }
-  Strays(const Strays&) = delete;
-  Strays& operator=(const Strays&) = delete;
+  StrangerSockets() = default;
+  ~StrangerSockets() { dispose(); }
+  StrangerSockets(const StrangerSockets&) = delete;
+  StrangerSockets& operator=(const StrangerSockets&) = delete;
 
-  void add(UniqueFd stray) { strays_.push_back(std::move(stray)); }
-  std::size_t size() const noexcept { return strays_.size(); }
-  /// Never blocks. Starts a thread if there are strays.
+  void add(UniqueFd socket) { strangers_.push_back(std::move(socket)); }
+  std::size_t size() const noexcept { return strangers_.size(); }
+  /// Never blocks. Starts a thread if there are sockets.
   void dispose() noexcept;
 
  private:
-  std::vector<UniqueFd> strays_;
+  std::vector<UniqueFd> strangers_;
 };
 
 }  // namespace plait
