@@ -60,7 +60,8 @@ std::optional<std::filesystem::path> regular_file(const std::string& path) {
     return std::nullopt;
   return target;
 }
-std::string part_of(const std::filesystem::path& file) { return file.string() + ".part"; }
+/// The name of the new file until it is whole.
+std::string unfinished(const std::filesystem::path& file) { return file.string() + ".part"; }
 
 void write_through(const std::string& path, const std::string& text) {
   std::ofstream file = open(path, std::ios::out);
@@ -259,16 +260,16 @@ std::vector<Result> take_over(const std::string& text, const std::string& path,
 void write_text(const std::string& path, const std::string& text) {
   const auto file = regular_file(path);
   if (!file) return write_through(path, text);
-  const std::string part = part_of(*file);
+  const std::string fresh = unfinished(*file);
   try {
-    write_through(part, text);
+    write_through(fresh, text);
     // The bytes first, then the name: otherwise a crash of the machine may leave an empty file.
-    if (const UniqueFd written(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
+    if (const UniqueFd written(::open(fresh.c_str(), O_RDONLY | O_CLOEXEC));
         !written.valid() || ::fsync(written.get()) != 0 ||
-        std::rename(part.c_str(), file->c_str()) != 0)
+        std::rename(fresh.c_str(), file->c_str()) != 0)
       throw cannot_write(ErrorCode::backend, path);
   } catch (const Error&) {
-    std::remove(part.c_str());
+    std::remove(fresh.c_str());
     throw;
   }
 }
@@ -330,8 +331,8 @@ void check_writable(const std::string& path) {
   open(path, std::ios::app);
   const auto file = regular_file(path);
   if (!file) return;
-  open(part_of(*file), std::ios::app);
-  std::remove(part_of(*file).c_str());
+  open(unfinished(*file), std::ios::app);
+  std::remove(unfinished(*file).c_str());
 }
 
 }  // namespace plait::bench

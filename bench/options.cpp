@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 4> progress_names = {"auto", "bar", "line
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
 /// The words of the command line, before `understand` turns them into options.
-struct Words {
+struct Written {
   std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
                                     algorithms = "all", backend, peers, timing = "graph",
                                     progress = "auto", preset;
@@ -176,7 +176,7 @@ std::vector<std::string> preset_words(const std::string& name) {
   return {words.begin(), words.end()};
 }
 
-std::vector<Flag> flags_of(Options& options, Words& words) {
+std::vector<Flag> flags_of(Options& options, Written& words) {
   return {
       {"--preset", &words.preset, about_presets()},
       {"-b,--min-bytes", &words.min_bytes,
@@ -267,7 +267,7 @@ std::vector<Flag> flags_of(Options& options, Words& words) {
        {{1, 1024}}}};
 }
 
-void understand(const Words& words, Options& options) {
+void understand(const Written& words, Options& options) {
   options.min_bytes = bytes("-b", words.min_bytes);
   options.max_bytes = bytes("-e", words.max_bytes);
   options.collectives = collectives(words.collectives);
@@ -321,7 +321,7 @@ std::string_view name_of(Memory memory) { return memory_names[static_cast<std::s
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  Words words;
+  Written words;
   const CommandLine line{
       "plait-bench",
       "Times collectives: Plait's algorithms, and NCCL or MPI beside them. Start one rank per GPU: "

@@ -38,8 +38,8 @@ class Deadline {
     Backend& backend = backend_of(comm);
     agree(comm.bootstrap(), "measuring flags", [&] {
       words_ =
-          std::shared_ptr<Words>(static_cast<Words*>(backend.allocate_pinned(sizeof(Words))),
-                                 [&backend](Words* words) { backend.deallocate_pinned(words); });
+          std::shared_ptr<OfHost>(static_cast<OfHost*>(backend.allocate_pinned(sizeof(OfHost))),
+                                  [&backend](OfHost* words) { backend.deallocate_pinned(words); });
     });
     backend.fill(claimed_.data, 0, sizeof(std::uint32_t), stream);
   }
@@ -68,13 +68,13 @@ class Deadline {
  private:
   std::chrono::nanoseconds timeout() const { return comm_.bootstrap().timeout() / 2; }
 
-  struct Words {
+  struct OfHost {
     std::uint32_t abort;
     DiagnosticRecord record;
   };
   Communicator& comm_;
   Allocation claimed_;
-  std::shared_ptr<Words> words_;
+  std::shared_ptr<OfHost> words_;
 };
 
 /// The kernels between this rank and its neighbour.

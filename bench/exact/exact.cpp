@@ -12,14 +12,14 @@ namespace plait::exact {
 namespace {
 
 /// Device memory for one check: one counter per thread.
-class Words {
+class Counters {
  public:
-  Words(Backend& backend, std::size_t count)
+  Counters(Backend& backend, std::size_t count)
       : backend_(backend),
         data_(static_cast<std::uint32_t*>(backend.allocate(count * sizeof(std::uint32_t)))) {}
-  ~Words() { backend_.deallocate(data_); }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
+  ~Counters() { backend_.deallocate(data_); }
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
   std::uint32_t* data() const { return data_; }
 
  private:
@@ -63,9 +63,9 @@ std::size_t check(Backend& backend, NativeStream stream, const Case& data, Mode 
   // An allocation may wait for the device, and a collective on the device for a peer. So no
   // collective may be running.
   backend.synchronize(stream);
-  const Words words(backend, wrong.size());
-  launch(backend, stream, data, mode, const_cast<void*>(pointer), count, words.data());
-  backend.copy(wrong.data(), words.data(), wrong.size() * sizeof(std::uint32_t), stream);
+  const Counters counters(backend, wrong.size());
+  launch(backend, stream, data, mode, const_cast<void*>(pointer), count, counters.data());
+  backend.copy(wrong.data(), counters.data(), wrong.size() * sizeof(std::uint32_t), stream);
   backend.synchronize(stream);
   return std::accumulate(wrong.begin(), wrong.end(), std::size_t{0});
 }

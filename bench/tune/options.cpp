@@ -14,11 +14,11 @@
 namespace plait::bench {
 namespace {
 
-struct Words {
+struct Written {
   std::string min_bytes, max_bytes, collectives = "all", types, memory = "both", backend;
 };
 
-std::vector<Flag> flags_of(TuneOptions& options, Words& words) {
+std::vector<Flag> flags_of(TuneOptions& options, Written& words) {
   return {{"-o,--output", &options.output,
            "Write the times to this file, for PLAIT_TUNING (default: a file in the user's "
            "cache, which the library finds by itself)"},
@@ -63,7 +63,7 @@ DataType tuned_type(std::string_view word) {
   return type;
 }
 
-void understand(const Words& words, TuneOptions& options) {
+void understand(const Written& words, TuneOptions& options) {
   options.min_bytes = bytes("-b", words.min_bytes);
   options.max_bytes = bytes("-e", words.max_bytes);
   if (words.collectives != "all")
@@ -88,7 +88,7 @@ void understand(const Words& words, TuneOptions& options) {
 
 TuneOptions parse_tune_options(int argc, char** argv) {
   TuneOptions options;
-  Words words;
+  Written words;
   options.answer = parse(
       {"plait-tune",
        "Times Plait's algorithms on this machine, in each of their launch shapes, and keeps the "
