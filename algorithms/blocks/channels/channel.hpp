@@ -26,8 +26,8 @@
 
 namespace plait {
 
-/// This rank's counts of the chunks to and from one peer, up to the last call; and, for way 0, of
-/// the calls that used the two ways in turn.
+/// What this rank has counted in earlier calls, per block, way and peer: chunks to and from the
+/// peer; and, kept with way 0, calls that used the way whose turn it was (`turn_to_send`).
 struct ChannelState {
   std::uint32_t sent, received;
   std::uint32_t turns_sent, turns_received;

@@ -50,8 +50,8 @@ inline void add_flows(NetworkUse& use, double bytes, double peers, unsigned slot
 /// Ranks on other nodes.
 inline int remote_ranks(const Topology& topology) { return topology.ranks - topology.node_ranks; }
 
-/// Hops between nodes among hops over 1, 2, 4, ... ranks: those over as many ranks as a node has or
-/// more, and one of the shorter ones, because all of these together are shorter than a node.
+/// How many of `hops` hops over 1, 2, 4, ... ranks leave a node: those as long as a node or longer,
+/// and one of the others, because all of those together are shorter than a node.
 inline int hops_between_nodes(int hops, const Topology& topology) {
   if (topology.nodes == 1) return 0;
   const int shorter = std::bit_width(static_cast<unsigned>(topology.node_ranks - 1));

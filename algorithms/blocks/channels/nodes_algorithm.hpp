@@ -33,7 +33,7 @@ class NodesAlgorithm : public ChannelAlgorithm {
     return std::max(stripe_grain(shape.threads), static_cast<std::size_t>(std::min(sent, most)));
   }
 
-  /// Among the ranks of equal local number, which count as their nodes do. For chunks of up to
+  /// Among the ranks of equal local number. Each has the number of its node. For chunks of up to
   /// `chunk_bytes` bytes.
   static GroupChannels rail_channels(const LaunchContext& context, std::uint32_t slots,
                                      std::size_t chunk_bytes) {

@@ -66,8 +66,8 @@ struct Place {
 constexpr std::size_t longest_chunk = std::size_t{256} << 10;
 constexpr int max_ranks = 64;  // a chunk then has about a kilobyte
 
-/// False if none of the elements is a NaN, for the types that this is quick to see of. Loops
-/// without a branch, because a compiler makes vectors of those.
+/// Whether an element is a NaN; always true for types of which that is not quick to tell, such as
+/// 16-bit floats. The inner loop has no branch, so compilers make vector code of it.
 template <class T>
 PLAIT_DEVICE bool may_have_nan(const T* elements, std::size_t count) {
   if constexpr (std::is_integral_v<T>) {
