@@ -5,7 +5,8 @@ how many there are.
 The program `PLAIT_INFO --markdown` prints the tables from the registry. A page holds one between
 the lines `<!-- table: NAME -->` and `<!-- end of table -->`. A row that begins with the name of an
 algorithm links to the page below docs/algorithms whose title names it. The number of different
-first cells of a table stands between `<!-- count: NAME -->` and `<!-- end of count -->`.
+first cells of the tables NAME and NAME: ... stands between `<!-- count: NAME -->` and
+`<!-- end of count -->`.
 
 Without PAGE: the README and all pages below docs/. With --check nothing is written: the differences
 are printed, and the exit status is 1 if there are any.
@@ -54,9 +55,10 @@ def renewed(page, text, tables, pages):
         return f"| {link} |" if target else cell[0]
 
     def counted(count):
-        if count[2] not in tables:
+        heads = {row.split("|")[1] for name, table in tables.items()
+                 if name.split(":")[0] == count[2] for row in table[2:]}
+        if not heads:
             sys.exit(f"{page}: there is no table {count[2]!r} to count")
-        heads = {row.split("|")[1] for row in tables[count[2]][2:]}
         return f"{count[1]}{len(heads)}{count[3]}"
 
     lines, names, inside = [], [], False

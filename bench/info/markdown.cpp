@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,7 +38,9 @@ std::string table(std::string_view name, const std::vector<std::string_view>& co
 
 /// What the table of algorithms says about an algorithm and a collective.
 struct Facts {
-  std::string memory, needs{}, scratch{}, shares{}, nodes{};
+  std::string memory, needs{};
+  std::vector<std::string> scratch{};
+  std::string shares{}, nodes{};
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
@@ -97,10 +103,9 @@ Facts facts_about(const Algorithm& algorithm) {
     facts.memory += ", out of place";
   facts.needs = fmt::format("{}", fmt::join(needs, ", "));
   const SharedResources shared = algorithm.shared(able);
-  if (algorithm.resources(able).scratch_bytes != 0) facts.scratch = "own";
+  if (algorithm.resources(able).scratch_bytes != 0) facts.scratch.emplace_back("own");
   if (shared.resources.scratch_bytes != 0)
-    facts.scratch += (facts.scratch.empty() ? "" : ", ") +
-                     std::string(shared.name == algorithm.name() ? "own" : shared.name);
+    facts.scratch.emplace_back(shared.name == algorithm.name() ? "own" : shared.name);
   facts.shares = algorithm.batches(able) ? "yes" : "";
   if (algorithm.spans_nodes()) facts.nodes = only_nodes ? "only" : "yes";
   return facts;
@@ -150,40 +155,88 @@ std::string ordered_calls(const Algorithm& algorithm) {
   return ordered(2, true) ? "two ranks" : "";
 }
 
-/// One row per algorithm and facts; collectives for which they are equal share a row.
-std::string table_of_algorithms() {
-  struct Row {
-    const Algorithm* algorithm;
-    Facts facts;
-    std::string ordered, rare;  // of its collectives that reduce
-    std::vector<std::string_view> collectives;
-  };
+/// The tables of algorithms.
+constexpr std::array<std::string_view, 5> groups = {"all-reduce", "other collectives", "messages",
+                                                    "between nodes", "barriers"};
+std::size_t group_of(Collective collective, const Facts& facts) {
+  if (facts.nodes == "only") return 3;
+  if (collective == Collective::barrier) return 4;
+  if (collective == Collective::send_recv) return 2;
+  return collective == Collective::all_reduce ? 0 : 1;
+}
+
+/// Collectives for which an algorithm has the same facts share a row of a table.
+struct Row {
+  const Algorithm* algorithm;
+  Facts facts;
+  std::size_t group;
+  std::vector<std::string_view> collectives;
+};
+
+std::vector<Row> rows_of_algorithms() {
   std::vector<Row> rows;
   for (const Algorithm* algorithm : own_algorithms()) {
     const Facts facts = facts_about(*algorithm);
+    const std::size_t group = group_of(algorithm->collective(), facts);
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
-      return other.algorithm->name() == algorithm->name() && other.facts == facts;
+      return other.algorithm->name() == algorithm->name() && other.group == group &&
+             other.facts == facts;
     });
     const std::string_view collective = name_of(algorithm->collective());
-    const std::string ordered = ordered_calls(*algorithm), rare = rare_types_of(*algorithm);
-    if (row == rows.end()) {
-      rows.push_back({algorithm, facts, ordered, rare, {collective}});
-    } else {
-      row->collectives.push_back(collective);
-      if (row->ordered.empty()) row->ordered = ordered;
-      if (row->rare.empty()) row->rare = rare;
-    }
+    if (row == rows.end()) rows.push_back({algorithm, facts, group, {collective}});
+    else row->collectives.push_back(collective);
   }
+  return rows;
+}
+
+/// Without the columns in which all rows are alike: the text around the table says that.
+std::string table_of_group(std::size_t group, const std::vector<Row>& rows) {
+  std::vector<std::string_view> columns{"algorithm", "collectives", "memory", "needs", "how"};
   std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows)
-    cells.push_back({fmt::format("`{}`", row.algorithm->name()),
-                     fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
-                     row.facts.needs, row.facts.scratch, row.facts.shares, row.facts.nodes,
-                     row.ordered, row.rare, std::string(row.algorithm->summary())});
-  return table("algorithms",
-               {"algorithm", "collectives", "memory", "needs", "scratch", "in groups",
-                "several nodes", "rank order", "rare types", "how"},
-               cells);
+    if (row.group == group)
+      cells.push_back({fmt::format("`{}`", row.algorithm->name()),
+                       fmt::format("{}", fmt::join(row.collectives, ", ")), row.facts.memory,
+                       row.facts.needs, std::string(row.algorithm->summary())});
+  for (std::ptrdiff_t i = std::ssize(columns) - 1; i > 0; --i) {
+    const auto is_first = [&](const auto& row) {
+      return row[static_cast<std::size_t>(i)] == cells[0][static_cast<std::size_t>(i)];
+    };
+    if (!std::all_of(cells.begin(), cells.end(), is_first)) continue;
+    columns.erase(columns.begin() + i);
+    for (auto& row : cells) row.erase(row.begin() + i);
+  }
+  return table(fmt::format("algorithms: {}", groups[group]), columns, cells);
+}
+
+/// Each further fact, with the algorithms of which it is true.
+std::string table_of_facts(const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> cells;
+  const auto add = [&](std::string_view what, const auto& words_of) {
+    std::map<std::string, std::set<std::string_view>> names;  // "yes" comes first
+    for (const Row& row : rows)
+      for (const std::string& word : words_of(row))
+        if (!word.empty()) names[word == "yes" ? "" : ": " + word].insert(row.algorithm->name());
+    for (const auto& [word, all] : names)
+      cells.push_back(
+          {fmt::format("{}{}", what, word), fmt::format("`{}`", fmt::join(all, "`, `"))});
+  };
+  using Words = std::vector<std::string>;
+  add("scratch", [](const Row& row) { return row.facts.scratch; });
+  add("in groups", [](const Row& row) { return Words{row.facts.shares}; });
+  add("several nodes", [](const Row& row) { return Words{row.facts.nodes == "yes" ? "yes" : ""}; });
+  add("rank order", [](const Row& row) { return Words{ordered_calls(*row.algorithm)}; });
+  add("rare types", [](const Row& row) { return Words{rare_types_of(*row.algorithm)}; });
+  return table("facts", {"fact", "algorithms"}, cells);
+}
+
+/// One table per group, and one of facts.
+std::string tables_of_algorithms() {
+  const std::vector<Row> rows = rows_of_algorithms();
+  std::string text;
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    text += table_of_group(group, rows) + "\n";
+  return text + table_of_facts(rows);
 }
 
 constexpr std::size_t kilobyte = 1024;
@@ -248,7 +301,7 @@ std::string table_of_choices(std::string_view name, const Topology& topology,
 
 std::string markdown() {
   const std::vector<bool> both{true, false}, ordinary{false};
-  return table_of_algorithms() + "\n" + table_of_choices("choices on 2 GPUs", gpus(2), both) +
+  return tables_of_algorithms() + "\n" + table_of_choices("choices on 2 GPUs", gpus(2), both) +
          "\n" + table_of_choices("choices on 4 GPUs", gpus(4), both) + "\n" +
          table_of_choices("choices on 2 CPU ranks", cpus(2), ordinary) + "\n" +
          table_of_choices("choices on 4 CPU ranks", cpus(4), ordinary);
