@@ -72,7 +72,7 @@ braces_in_kernels() {
 columns() {
   local found
   found=$(sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' '*.rules' \
-    '*.sh' '*.py' '*.cmake' '*CMakeLists.txt' run .ci/run .ci/full .ci/steps.sh |
+    '*.factors' '*.sh' '*.py' '*.cmake' '*CMakeLists.txt' run .ci/run .ci/full .ci/steps.sh |
     xargs -r awk 'length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns" }')
   if [ -n "$found" ]; then
     printf 'lines of more than 100 columns:\n%s\n' "$found"

@@ -17,15 +17,16 @@ and, where the choice does not matter, the estimates are closest to the times. I
 It needs no GPU. --shared: the results are of ranks that share one GPU. --processors: they are of
 CPU ranks that took turns on so many processors.
 
---factors: prints the lines of a table in communicator/selection/estimate.cpp instead. The numbers
-stay as they are; fitted are, for each algorithm, a factor of its fixed time and one of the time for
-the bytes.
+--factors: prints the lines of a section of communicator/selection/builtin.factors instead. The
+numbers stay as they are; fitted are, for each algorithm, a factor of its fixed time and one of the
+time for the bytes.
 """
 import argparse
 import json
 import math
 import statistics
 import subprocess
+import textwrap
 from collections import defaultdict
 
 import descent
@@ -125,6 +126,7 @@ def fit_factors(data):
         calls[call["collective"], call["algorithm"]].append(
             ({part: value / factors[part] for part, value in parts.items()}, call["time_us"],
              LEAST_WEIGHT + weight))
+    fitted = defaultdict(list)
     for (collective, algorithm), rows in sorted(calls.items()):
         def badness(factors):
             return sum(
@@ -134,8 +136,9 @@ def fit_factors(data):
         starts = [{"fixed": fixed, "bytes": size} for fixed in (0.5, 1, 2) for size in (0.5, 1, 2)]
         best = min((descent.improve(start, list(start), (1.5, 1.2, 1.1, 1.05, 1.02), 1e-6, badness)
                     for start in starts), key=badness)
-        print(f'    {{Collective::{collective}, "{algorithm}", '
-              f'{{{best["fixed"]:.2f}, {best["bytes"]:.2f}}}}},')
+        fitted[collective].append(f"{algorithm}={best['fixed']:.2f},{best['bytes']:.2f}")
+    for collective, rows in fitted.items():
+        print(textwrap.fill(f"{collective}: {' '.join(rows)}", 100, subsequent_indent="    "))
 
 
 def judge(data, estimates, what):

@@ -158,8 +158,8 @@ class Selector {
   /// Microseconds that the call takes by the algorithm's formula and its `factors`. Infinite: the
   /// algorithm runs only when named.
   static double estimate(const Algorithm& algorithm, const Call& call, const Topology& topology);
-  /// 1 and 1 for one rank, between nodes, between GPUs with links, and for algorithms that were not
-  /// measured.
+  /// 1 and 1 for one rank, between nodes, and between GPUs with links. Algorithms without a row in
+  /// builtin.factors have those of their family, or else the geometric mean of the collective.
   static EstimateFactors factors(const Algorithm& algorithm, const Topology& topology);
   /// The algorithm for a batch of calls of one type, operation and scale that together are as long
   /// as `all`: the one for a single call of that length if it takes batches, else the one with the

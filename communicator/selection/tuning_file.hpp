@@ -43,6 +43,8 @@ RuleList tuning_rules(const TuningFile& file, const Topology& topology);
 
 /// The text of communicator/selection/builtin.rules.
 extern const std::string_view builtin_rules_text;
+/// The text of communicator/selection/builtin.factors.
+extern const std::string_view builtin_factors_text;
 /// Rules that were measured on this kind of machine; empty if there are none. Those for GPUs were
 /// measured with peer access and a device for each rank, so they count only there.
 RuleList builtin_rules(const Topology& topology);

@@ -1,9 +1,12 @@
 // Choices among the real algorithms: by the policies, by the built-in tables, and by estimates.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
@@ -67,27 +70,102 @@ Topology machine(BackendKind backend, int ranks_per_device, int nodes = 1) {
   return topology;
 }
 
-/// The algorithms that have factors on the machine. A smaller number than here means that one has
-/// lost its name or its place in the tables of communicator/selection/estimate.cpp.
-std::size_t corrected_on(const Topology& topology) {
-  const auto all = every_algorithm();
-  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Algorithm* one) {
-    const EstimateFactors factors = Selector::factors(*one, topology);
-    return factors.fixed != 1 || factors.bytes != 1;
-  }));
+/// A section of communicator/selection/builtin.factors: its heading, and rows COLLECTIVE NAME FIXED
+/// BYTES.
+struct Section {
+  std::string heading;
+  std::vector<std::tuple<Collective, std::string, double, double>> rows{};
+};
+std::vector<Section> sections() {
+  std::vector<Section> all;
+  std::istringstream text{std::string(builtin_factors_text)};
+  Collective collective{};
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with('[')) all.push_back({.heading = line});
+    if (line.starts_with('#') || line.starts_with('[')) continue;
+    std::istringstream said(line);
+    for (std::string word; said >> word;) {
+      if (word.back() == ':') {
+        collective = parse_collective(word.substr(0, word.size() - 1));
+        continue;
+      }
+      const auto equals = word.find('='), comma = word.find(',');
+      all.back().rows.emplace_back(collective, word.substr(0, equals),
+                                   std::stod(word.substr(equals + 1)),
+                                   std::stod(word.substr(comma + 1)));
+    }
+  }
+  return all;
 }
 
+/// Each row is one of an algorithm that there is, and counts on its machine.
 TEST(Estimates, AreCorrectedWithoutLinks) {
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1)), 63u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2)), 63u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 2)), 45u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::hip, 3)), 45u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::cuda, 1)), 0u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 1, 2)), 0u);
-  EXPECT_EQ(corrected_on(machine(BackendKind::host, 2, 2)), 0u);
+  const std::vector<Section> all = sections();
+  const Topology machines[] = {machine(BackendKind::host, 1), machine(BackendKind::host, 2),
+                               machine(BackendKind::cuda, 2), machine(BackendKind::hip, 3)};
+  ASSERT_EQ(all.size(), std::size(machines));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_GE(all[i].rows.size(), 45u) << all[i].heading;
+    for (const auto& [collective, name, fixed, bytes] : all[i].rows) {
+      const Algorithm* const algorithm = Registry::instance().find(name, collective);
+      ASSERT_NE(algorithm, nullptr) << all[i].heading << name_of(collective) << name;
+      const EstimateFactors factors = Selector::factors(*algorithm, machines[i]);
+      EXPECT_EQ(factors.fixed, fixed) << all[i].heading << name_of(collective) << name;
+      EXPECT_EQ(factors.bytes, bytes) << all[i].heading << name_of(collective) << name;
+    }
+  }
+}
+
+TEST(Estimates, AreAsTheFormulasSayWithLinks) {
   Topology alone = machine(BackendKind::host, 1);
   alone.ranks = 1;
-  EXPECT_EQ(corrected_on(alone), 0u);
+  for (const Topology& topology : {machine(BackendKind::cuda, 1), machine(BackendKind::host, 1, 2),
+                                   machine(BackendKind::host, 2, 2), alone})
+    for (const Algorithm* const algorithm : every_algorithm()) {
+      const EstimateFactors factors = Selector::factors(*algorithm, topology);
+      EXPECT_TRUE(factors.fixed == 1 && factors.bytes == 1) << algorithm->name();
+    }
+}
+
+/// As a plug-in may have it.
+class Stranger final : public Algorithm {
+ public:
+  Stranger(Collective collective, StaticName family) : collective_(collective), family_(family) {}
+  StaticName name() const override { return "stranger"; }
+  StaticName family() const override { return family_; }
+  Collective collective() const override { return collective_; }
+  std::string_view summary() const override { return ""; }
+  Support supports(const Call&, const Topology&) const override { return {}; }
+  Resources resources(const Topology&) const override { return {}; }
+  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{}}; }
+  double estimate(const Call&, const Topology&) const override { return 1; }
+  void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
+
+ private:
+  Collective collective_;
+  StaticName family_;
+};
+
+/// Without a row it has the factors of its family, or the geometric mean of its collective.
+TEST(Estimates, AreCorrectedForStrangers) {
+  const Topology host = machine(BackendKind::host, 2);
+  const Algorithm& ring = *Registry::instance().find("ring");
+  const EstimateFactors of_ring = Selector::factors(ring, host),
+                        of_kin = Selector::factors(Stranger(Collective::all_reduce, "ring"), host);
+  EXPECT_EQ(of_kin.fixed, of_ring.fixed);
+  EXPECT_EQ(of_kin.bytes, of_ring.bytes);
+  double fixed = 1, bytes = 1, rows = 0;
+  for (const auto& [collective, name, its_fixed, its_bytes] : sections().at(1).rows)
+    if (collective == Collective::all_reduce) {
+      fixed *= its_fixed;
+      bytes *= its_bytes;
+      ++rows;
+    }
+  const EstimateFactors other =
+      Selector::factors(Stranger(Collective::all_reduce, "stranger"), host);
+  EXPECT_NEAR(other.fixed, std::pow(fixed, 1 / rows), 1e-9);
+  EXPECT_NEAR(other.bytes, std::pow(bytes, 1 / rows), 1e-9);
+  EXPECT_EQ(Selector::factors(Stranger(Collective::scan, "stranger"), host).fixed, 1);
 }
 
 /// The factors are of the two parts of a formula: launch and signals, and bytes.
