@@ -1,10 +1,10 @@
-// Base class for reductions in marked data (algorithms/blocks/flags/marked.hpp). What it says by
-// itself is for one hop: a lane per peer, and every unit is on its own.
+// Base class for reductions in marked data (algorithms/blocks/flags/marked_slots.hpp). What it says
+// by itself is for one hop: a lane per peer, and every unit is on its own.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
 
-#include "algorithms/blocks/flags/marked.hpp"
+#include "algorithms/blocks/flags/marked_slots.hpp"
 #include "algorithms/contract/budget.hpp"
 #include "algorithms/contract/collective_algorithm.hpp"
 
