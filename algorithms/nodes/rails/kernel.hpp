@@ -24,7 +24,6 @@
 //
 // Stages lie some steps apart, so that chunks are on their way while others are worked on. A step
 // first waits for all that its stages need, and after them signals all that it has sent and used.
-//
 // Stages 1 and 2 use way 0 of the node's channels, 4 and 5 way 1; stages 2 and 3 use way 0 of the
 // rail's channels, 3 and 4 way 1 (algorithms/blocks/channels/channel.hpp proves that slots may be
 // used again). With `everywhere` a call needs one way along the rail, so calls use the two in turn
@@ -45,9 +44,8 @@
 // travel.
 //
 // Cost: a hop on the node, one along the rail (two unless `everywhere`), and a hop on the node
-// (none if `by_all_ranks`).
-// Through each node's network 2 (N - 1) / N of the message in either direction for all-reduce, and
-// half of that for the others.
+// (none if `by_all_ranks`). Through each node's network, in either direction: 2 (N - 1) / N of the
+// message for all-reduce, half of that for the others.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
@@ -291,18 +289,16 @@ class Rails {
       dev_.sync();
     }
   }
-  PLAIT_DEVICE static Input as_input(const Output& output) {
-    return {reinterpret_cast<const T*>(output.packs()), output.count()};
-  }
   PLAIT_DEVICE static Output as_buffer(P* slot, std::size_t packs) {
     return {reinterpret_cast<T*>(slot), packs * P::lanes};
   }
   PLAIT_DEVICE void push_on_node(int m, const Range& range, std::uint32_t k) {
+    const Output result = block_out(own_rail_, m);
+    const Input from(reinterpret_cast<const T*>(result.packs()), result.count());
+    const std::size_t at = static_cast<unsigned>(m) * stride(k);
     for (int p = 0; p < a_.node.ranks; ++p)
       if (p != own_)
-        fill_slot<in_flight>(
-            dev_, as_input(block_out(own_rail_, m)), range,
-            node_.template outgoing<P>(up, p, k) + static_cast<unsigned>(m) * stride(k));
+        fill_slot<in_flight>(dev_, from, range, node_.template outgoing<P>(up, p, k) + at);
   }
 
   /// All-gather has nothing to add up: it takes its input for the result.
