@@ -170,7 +170,8 @@ struct Row {
   const Algorithm* algorithm;
   Facts facts;
   std::size_t group;
-  std::vector<std::string_view> collectives;
+  std::vector<std::string_view> collectives{};
+  std::vector<std::string> ordered{}, rare{};  // of each collective
 };
 
 std::vector<Row> rows_of_algorithms() {
@@ -178,13 +179,14 @@ std::vector<Row> rows_of_algorithms() {
   for (const Algorithm* algorithm : own_algorithms()) {
     const Facts facts = facts_about(*algorithm);
     const std::size_t group = group_of(algorithm->collective(), facts);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
       return other.algorithm->name() == algorithm->name() && other.group == group &&
              other.facts == facts;
     });
-    const std::string_view collective = name_of(algorithm->collective());
-    if (row == rows.end()) rows.push_back({algorithm, facts, group, {collective}});
-    else row->collectives.push_back(collective);
+    if (row == rows.end()) row = rows.insert(row, {algorithm, facts, group});
+    row->collectives.push_back(name_of(algorithm->collective()));
+    row->ordered.push_back(ordered_calls(*algorithm));
+    row->rare.push_back(rare_types_of(*algorithm));
   }
   return rows;
 }
@@ -225,8 +227,8 @@ std::string table_of_facts(const std::vector<Row>& rows) {
   add("scratch", [](const Row& row) { return row.facts.scratch; });
   add("in groups", [](const Row& row) { return Words{row.facts.shares}; });
   add("several nodes", [](const Row& row) { return Words{row.facts.nodes == "yes" ? "yes" : ""}; });
-  add("rank order", [](const Row& row) { return Words{ordered_calls(*row.algorithm)}; });
-  add("rare types", [](const Row& row) { return Words{rare_types_of(*row.algorithm)}; });
+  add("rank order", [](const Row& row) { return row.ordered; });
+  add("rare types", [](const Row& row) { return row.rare; });
   return table("facts", {"fact", "algorithms"}, cells);
 }
 
