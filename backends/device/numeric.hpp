@@ -21,7 +21,7 @@
 namespace plait {
 
 template <class To, class From>
-PLAIT_DEVICE To bits_as(From from) {
+PLAIT_ELEMENT To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   __builtin_memcpy(&to, &from, sizeof(To));
@@ -48,7 +48,7 @@ struct SmallFloat {
       ((largest + ((127u - bias) << Mantissa)) << (23 - Mantissa)) + (1u << (22 - Mantissa)) +
       (largest % 2 == 0 ? 1 : 0);
 
-  PLAIT_DEVICE static float widen(Storage storage) {
+  PLAIT_ELEMENT static float widen(Storage storage) {
     const std::uint32_t bits = storage;
     const std::uint32_t sign = (bits & sign_bit) << (31 - Exponent - Mantissa);
     const std::uint32_t magnitude = bits & (sign_bit - 1);
@@ -67,7 +67,7 @@ struct SmallFloat {
     return bits_as<float>(sign | (magnitude < overflow ? number : 0x7f800000u | shifted));
   }
 
-  PLAIT_DEVICE static Storage narrow(float value) {
+  PLAIT_ELEMENT static Storage narrow(float value) {
     const std::uint32_t bits = bits_as<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> (31 - Exponent - Mantissa)) & sign_bit;
     const std::uint32_t all = bits & 0x7fffffffu;
@@ -90,7 +90,7 @@ struct SmallFloat {
 using E4M3 = SmallFloat<std::uint8_t, 4, 3, true>;
 using E5M2 = SmallFloat<std::uint8_t, 5, 2, false>;
 
-PLAIT_DEVICE float widen(f16 x) {
+PLAIT_ELEMENT float widen(f16 x) {
 #if defined(__CUDA_ARCH__)
   return __half2float(__ushort_as_half(x.bits));
 #elif defined(__AMDGCN__)
@@ -99,17 +99,17 @@ PLAIT_DEVICE float widen(f16 x) {
   return SmallFloat<std::uint16_t, 5, 10, false>::widen(x.bits);
 #endif
 }
-PLAIT_DEVICE float widen(bf16 x) { return bits_as<float>(std::uint32_t{x.bits} << 16); }
-PLAIT_DEVICE float widen(f8e4m3 x) { return E4M3::widen(x.bits); }
+PLAIT_ELEMENT float widen(bf16 x) { return bits_as<float>(std::uint32_t{x.bits} << 16); }
+PLAIT_ELEMENT float widen(f8e4m3 x) { return E4M3::widen(x.bits); }
 /// The code is the upper half of a binary16.
-PLAIT_DEVICE float widen(f8e5m2 x) { return widen(f16{static_cast<std::uint16_t>(x.bits << 8)}); }
+PLAIT_ELEMENT float widen(f8e5m2 x) { return widen(f16{static_cast<std::uint16_t>(x.bits << 8)}); }
 template <class T>
-requires std::is_arithmetic_v<T> PLAIT_DEVICE T widen(T x) { return x; }
+requires std::is_arithmetic_v<T> PLAIT_ELEMENT T widen(T x) { return x; }
 
 /// The only NaN in f32 and f64 results: all ones below the sign. NVIDIA GPUs give this pattern to
 /// NaNs of f32, f16 and 8-bit floats themselves.
 template <class A>
-PLAIT_DEVICE A with_one_nan(A x) {
+PLAIT_ELEMENT A with_one_nan(A x) {
   if constexpr (std::is_same_v<A, float>) {
     return x == x ? x : bits_as<float>(0x7fffffffu);
   } else if constexpr (std::is_same_v<A, double>) {
@@ -122,7 +122,7 @@ PLAIT_DEVICE A with_one_nan(A x) {
 /// Copies adjacent elements. On the CPU as a whole: g++ 12 does not keep elements in vectors if
 /// they are copied one by one.
 template <class A, std::size_t Count>
-PLAIT_DEVICE void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
+PLAIT_ELEMENT void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
 #if defined(__CUDACC__) || defined(__HIP__)
   PLAIT_UNROLL
   for (std::size_t i = 0; i < Count; ++i) to[i] = from[i];
@@ -134,7 +134,7 @@ PLAIT_DEVICE void copy_lanes(const A (&from)[Count], A (&to)[Count]) {
 /// `with_one_nan` for adjacent elements. On the CPU in vectors of 16 bytes: g++ 12 would unroll the
 /// loop and then branch for each element, which takes 1.5 times as long (f32; EPYC, 2026-11-24).
 template <class A, std::size_t Count>
-PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
+PLAIT_ELEMENT void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
   if constexpr (std::is_floating_point_v<A> && Count * sizeof(A) % 16 == 0) {
     using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
@@ -158,7 +158,7 @@ PLAIT_DEVICE void with_one_nan(const A (&from)[Count], A (&to)[Count]) {
 /// an operation returns depend on the order of its operands, which compilers exchange freely, so
 /// ranks that compute the same sum could get different bits.
 template <class T>
-PLAIT_DEVICE T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
+PLAIT_ELEMENT T narrow(std::type_identity_t<decltype(widen(T{}))> x) {
   if constexpr (std::is_same_v<T, f16>) {
 #if defined(__CUDA_ARCH__)
     return {__half_as_ushort(__float2half_rn(x))};
@@ -196,14 +196,14 @@ using Accumulated = decltype(widen(T{}));
 template <class T>
 inline constexpr bool converted_in_pairs = std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
 
-PLAIT_DEVICE void widen_pair(f8e4m3 low, f8e4m3 high, float& low_out, float& high_out) {
+PLAIT_ELEMENT void widen_pair(f8e4m3 low, f8e4m3 high, float& low_out, float& high_out) {
   const auto codes = static_cast<std::uint16_t>(low.bits | high.bits << 8);
   std::uint32_t halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(codes));
   low_out = widen(f16{static_cast<std::uint16_t>(halves)});
   high_out = widen(f16{static_cast<std::uint16_t>(halves >> 16)});
 }
-PLAIT_DEVICE void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& high_out) {
+PLAIT_ELEMENT void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& high_out) {
   low_out = widen(low);
   high_out = widen(high);
 }
@@ -211,7 +211,7 @@ PLAIT_DEVICE void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& hig
 /// The instructions saturate, and a NaN keeps its code. A number that is too large gets the code
 /// after the largest number's in e5m2, with its sign, and the only NaN in e4m3.
 template <class T>
-PLAIT_DEVICE void narrow_pair(float low, float high, T& low_out, T& high_out) {
+PLAIT_ELEMENT void narrow_pair(float low, float high, T& low_out, T& high_out) {
   std::uint16_t codes;
   if constexpr (std::is_same_v<T, f8e4m3>) {
     static_assert(E4M3::overflow == E4M3::nan);
@@ -234,7 +234,7 @@ inline constexpr bool converted_in_pairs = false;
 
 /// One step of a reduction in the accumulation type. Integers wrap.
 template <class A>
-PLAIT_DEVICE A reduce_sum(A a, A b) {
+PLAIT_ELEMENT A reduce_sum(A a, A b) {
   if constexpr (std::is_integral_v<A>) {
     using Unsigned = std::make_unsigned_t<A>;
     return static_cast<A>(
@@ -251,16 +251,16 @@ struct Words {
   static constexpr std::uint32_t high = sizeof(A) == 1 ? 0x80808080u : 0x80008000u;
 
   /// A carry would go over the highest bit of a lane, so that bit is added without one.
-  PLAIT_DEVICE static constexpr std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
+  PLAIT_ELEMENT static constexpr std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
     return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high);
   }
   /// 1 in lanes that are not 0.
-  PLAIT_DEVICE static constexpr std::uint32_t are_set(std::uint32_t a) {
+  PLAIT_ELEMENT static constexpr std::uint32_t are_set(std::uint32_t a) {
     return ((((a & ~high) + ~high) | a) & high) >> (bits - 1);
   }
   /// All bits of the lanes in which a >= b, as unsigned numbers. The difference without the highest
   /// bits has that bit where it is not negative.
-  PLAIT_DEVICE static constexpr std::uint32_t are_not_less(std::uint32_t a, std::uint32_t b) {
+  PLAIT_ELEMENT static constexpr std::uint32_t are_not_less(std::uint32_t a, std::uint32_t b) {
     const std::uint32_t rest = (a | high) - (b & ~high),
                         found = ((a & ~b) | (~(a ^ b) & rest)) & high;
     return (found << 1) - (found >> (bits - 1));
@@ -281,7 +281,7 @@ inline constexpr bool taken_as_words = false;
 
 /// Sets each of the integers, or each word of them if they are combined so, to op(it, the term's).
 template <class A, std::size_t Count, class Op>
-PLAIT_DEVICE void combine_lanes(A (&lanes)[Count], const A (&terms)[Count], Op op) {
+PLAIT_ELEMENT void combine_lanes(A (&lanes)[Count], const A (&terms)[Count], Op op) {
   if constexpr (taken_as_words<A, Count>) {
     PLAIT_UNROLL
     for (std::size_t i = 0; i < Count; i += 4 / sizeof(A)) {
@@ -300,7 +300,7 @@ PLAIT_DEVICE void combine_lanes(A (&lanes)[Count], const A (&terms)[Count], Op o
 /// `reduce_sum` for adjacent elements. On the CPU in vectors of 16 bytes: otherwise g++ 12 keeps
 /// some lanes of a pack in scalars and moves them to vectors and back one by one.
 template <class A, std::size_t Count>
-PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
+PLAIT_ELEMENT void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 #if !defined(__CUDACC__) && !defined(__HIP__)
   if constexpr (Count * sizeof(A) % 16 == 0) {
     using Wrapping = typename std::conditional_t<std::is_integral_v<A>, std::make_unsigned<A>,
@@ -325,7 +325,7 @@ PLAIT_DEVICE void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
   });
 }
 template <class A>
-PLAIT_DEVICE A reduce_prod(A a, A b) {
+PLAIT_ELEMENT A reduce_prod(A a, A b) {
   if constexpr (std::is_integral_v<A>) {
     // At least 32 bits unsigned: promoted to int, the product could overflow.
     using Wide = std::conditional_t<(sizeof(A) < 4), std::uint32_t, std::make_unsigned_t<A>>;
@@ -335,11 +335,11 @@ PLAIT_DEVICE A reduce_prod(A a, A b) {
   }
 }
 template <class A>
-PLAIT_DEVICE A reduce_min(A a, A b) {
+PLAIT_ELEMENT A reduce_min(A a, A b) {
   return b < a || a != a ? b : a;  // prefers a number to a NaN
 }
 template <class A>
-PLAIT_DEVICE A reduce_max(A a, A b) {
+PLAIT_ELEMENT A reduce_max(A a, A b) {
   return a < b || a != a ? b : a;
 }
 

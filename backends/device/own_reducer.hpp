@@ -2,7 +2,7 @@
 // numbers.
 //
 //     struct Better {
-//       PLAIT_DEVICE Candidate operator()(const Candidate& a, const Candidate& b) const { ... }
+//       PLAIT_ELEMENT Candidate operator()(const Candidate& a, const Candidate& b) const { ... }
 //     };
 //     template <>
 //     class plait::Reducer<Candidate> : public plait::OwnReducer<Candidate, Better> {
@@ -50,30 +50,30 @@ class OwnReducer {
     T lane[Lanes];
   };
 
-  PLAIT_DEVICE explicit OwnReducer([[maybe_unused]] const Reduction& reduction)
+  PLAIT_ELEMENT explicit OwnReducer([[maybe_unused]] const Reduction& reduction)
       : operation_(operation(reduction)) {}
 
   template <std::size_t Bytes>
-  PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
+  PLAIT_ELEMENT auto start(const Pack<T, Bytes>& pack) const {
     Accumulator<Pack<T, Bytes>::lanes> acc;
     PLAIT_UNROLL
     for (std::size_t i = 0; i < Pack<T, Bytes>::lanes; ++i) acc.lane[i] = term(pack.lane[i]);
     return acc;
   }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+  PLAIT_ELEMENT void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     PLAIT_UNROLL
     for (std::size_t i = 0; i < Lanes; ++i)
       acc.lane[i] = operation_(acc.lane[i], term(pack.lane[i]));
   }
   template <std::size_t Bytes, std::size_t Lanes, int Count>
-  PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
-                             const Pack<T, Bytes> (&packs)[Count]) const {
+  PLAIT_ELEMENT void add_each(Accumulator<Lanes> (&acc)[Count],
+                              const Pack<T, Bytes> (&packs)[Count]) const {
     PLAIT_UNROLL
     for (int k = 0; k < Count; ++k) add(acc[k], packs[k]);
   }
   template <std::size_t Bytes, std::size_t Lanes>
-  PLAIT_DEVICE Pack<T, Bytes> finish(const Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT Pack<T, Bytes> finish(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
     PLAIT_UNROLL
     for (std::size_t i = 0; i < Lanes; ++i) pack.lane[i] = acc.lane[i];
@@ -81,32 +81,32 @@ class OwnReducer {
   }
 
   template <std::size_t Lanes>
-  PLAIT_DEVICE void average(Accumulator<Lanes>&) const {}
+  PLAIT_ELEMENT void average(Accumulator<Lanes>&) const {}
 
   // Partial results travel unconverted.
   template <std::size_t Bytes>
-  PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
+  PLAIT_ELEMENT auto widened(const Pack<T, Bytes>& partial) const {
     return start(partial);
   }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
+  PLAIT_ELEMENT void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
     add(acc, partial);
   }
   template <std::size_t Bytes, std::size_t Lanes>
-  PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     return finish<Bytes>(acc);
   }
 
  private:
   /// What the operation makes of a rank's element before it combines it, if it has such a function.
-  PLAIT_DEVICE T term(const T& x) const {
+  PLAIT_ELEMENT T term(const T& x) const {
     if constexpr (requires { operation_.term(x); }) {
       return operation_.term(x);
     } else {
       return x;
     }
   }
-  PLAIT_DEVICE static Operation operation([[maybe_unused]] const Reduction& reduction) {
+  PLAIT_ELEMENT static Operation operation([[maybe_unused]] const Reduction& reduction) {
     if constexpr (std::is_constructible_v<Operation, const Reduction&>) {
       return Operation(reduction);
     } else {

@@ -64,7 +64,7 @@ class Reducer {
     A lane[Lanes];
   };
 
-  PLAIT_DEVICE explicit Reducer(const Reduction& reduction) : op_(reduction.op) {
+  PLAIT_ELEMENT explicit Reducer(const Reduction& reduction) : op_(reduction.op) {
     if constexpr (floating) {
       if (op_ == ReduceOp::premul_sum) factor_ = static_cast<A>(reduction.scale);
       if (op_ == ReduceOp::avg) {
@@ -80,7 +80,7 @@ class Reducer {
 
   /// A rank's own term.
   template <std::size_t Bytes>
-  PLAIT_DEVICE auto start(const Pack<T, Bytes>& pack) const {
+  PLAIT_ELEMENT auto start(const Pack<T, Bytes>& pack) const {
     auto acc = widened(pack);
     if constexpr (floating) {
       if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
@@ -92,15 +92,15 @@ class Reducer {
 
   /// Adds another rank's term, which has travelled unconverted.
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
+  PLAIT_ELEMENT void add(Accumulator<Lanes>& acc, const Pack<T, Bytes>& pack) const {
     auto term = start(pack);
     combine(acc, term);
   }
 
   /// `add` for several packs with one branch for all of them.
   template <std::size_t Bytes, std::size_t Lanes, int Count>
-  PLAIT_DEVICE void add_each(Accumulator<Lanes> (&acc)[Count],
-                             const Pack<T, Bytes> (&packs)[Count]) const {
+  PLAIT_ELEMENT void add_each(Accumulator<Lanes> (&acc)[Count],
+                              const Pack<T, Bytes> (&packs)[Count]) const {
     if (op_ == ReduceOp::sum || (!floating && op_ == ReduceOp::avg)) {
       PLAIT_UNROLL
       for (int k = 0; k < Count; ++k) {
@@ -115,14 +115,14 @@ class Reducer {
 
   /// The result, given the sum of all terms.
   template <std::size_t Bytes, std::size_t Lanes>
-  PLAIT_DEVICE Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
+  PLAIT_ELEMENT Pack<T, Bytes> finish(Accumulator<Lanes> acc) const {
     average(acc);
     return rounded<Bytes>(acc);
   }
   /// The last step of `avg` on a sum of all terms; does nothing for other operations. `finish` is
   /// this followed by `rounded`.
   template <std::size_t Lanes>
-  PLAIT_DEVICE void average(Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT void average(Accumulator<Lanes>& acc) const {
     if (op_ != ReduceOp::avg) return;
     if constexpr (floating) {
       const A divisor = static_cast<A>(ranks_) * factor_;
@@ -139,7 +139,7 @@ class Reducer {
 
   /// A partial result that has travelled.
   template <std::size_t Bytes>
-  PLAIT_DEVICE auto widened(const Pack<T, Bytes>& partial) const {
+  PLAIT_ELEMENT auto widened(const Pack<T, Bytes>& partial) const {
     Accumulator<Pack<T, Bytes>::lanes> acc;
     if constexpr (converted_in_pairs<T>) {
       static_assert(Pack<T, Bytes>::lanes % 2 == 0);
@@ -155,12 +155,12 @@ class Reducer {
     return acc;
   }
   template <std::size_t Bytes, std::size_t Lanes = Pack<T, Bytes>::lanes>
-  PLAIT_DEVICE void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
+  PLAIT_ELEMENT void add_partial(Accumulator<Lanes>& acc, const Pack<T, Bytes>& partial) const {
     combine(acc, widened(partial));
   }
   /// The partial result as it travels.
   template <std::size_t Bytes, std::size_t Lanes>
-  PLAIT_DEVICE Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
     if constexpr (converted_in_pairs<T>) {
       static_assert(Lanes % 2 == 0);
@@ -181,13 +181,13 @@ class Reducer {
   static constexpr bool has_either_sign = std::is_unsigned_v<A>;
 
   template <std::size_t Lanes>
-  PLAIT_DEVICE void multiply(Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT void multiply(Accumulator<Lanes>& acc) const {
     PLAIT_UNROLL
     for (std::size_t i = 0; i < Lanes; ++i) acc.lane[i] = acc.lane[i] * factor_;
   }
   /// 1 for true and 0 for false. Then logical operations are those on bits.
   template <std::size_t Lanes>
-  PLAIT_DEVICE void make_logical(Accumulator<Lanes>& acc) const {
+  PLAIT_ELEMENT void make_logical(Accumulator<Lanes>& acc) const {
     combine_lanes(acc.lane, acc.lane, [](auto a, auto) {
       if constexpr (taken_as_words<A, Lanes>) {
         return Words<A>::are_set(a);
@@ -196,7 +196,7 @@ class Reducer {
       }
     });
   }
-  PLAIT_DEVICE A divide(A x) const {
+  PLAIT_ELEMENT A divide(A x) const {
     if constexpr (floating) {
       return x;
     } else if constexpr (std::is_signed_v<A>) {
@@ -212,7 +212,7 @@ class Reducer {
     }
   }
   /// Maps integers of the reduction's signedness to unsigned ones in the same order, and back.
-  PLAIT_DEVICE A ordered(A x) const {
+  PLAIT_ELEMENT A ordered(A x) const {
     if constexpr (has_either_sign) {
       return static_cast<A>(x ^ sign_bit_);
     } else {
@@ -221,7 +221,7 @@ class Reducer {
   }
   /// min and max.
   template <std::size_t Lanes>
-  PLAIT_DEVICE void select(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+  PLAIT_ELEMENT void select(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     if constexpr (taken_as_words<A, Lanes>) {
       const std::uint32_t flip = sign_bit_ != 0 ? Words<A>::high : 0,
                           smaller = op_ == ReduceOp::min ? ~std::uint32_t{0} : 0;
@@ -240,7 +240,7 @@ class Reducer {
     }
   }
   template <std::size_t Lanes>
-  PLAIT_DEVICE void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+  PLAIT_ELEMENT void combine(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     switch (op_) {
       case ReduceOp::prod:
         PLAIT_UNROLL
@@ -264,7 +264,7 @@ class Reducer {
   }
   /// and, or and xor, by one code for all three.
   template <std::size_t Lanes>
-  PLAIT_DEVICE void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
+  PLAIT_ELEMENT void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::land,
                is_xor = op_ == ReduceOp::bxor || op_ == ReduceOp::lxor;
     using Word = std::conditional_t<taken_as_words<A, Lanes>, std::uint32_t, A>;

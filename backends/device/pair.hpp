@@ -26,10 +26,10 @@ class PairOperation {
   using P = Pair<Word>;
   using Float = std::conditional_t<sizeof(Word) == 4, float, double>;
 
-  PLAIT_DEVICE explicit PairOperation(const Reduction& reduction)
+  PLAIT_ELEMENT explicit PairOperation(const Reduction& reduction)
       : elements_(reduction.elements), least_(reduction.op == ReduceOp::minloc) {}
 
-  PLAIT_DEVICE P operator()(P a, P b) const {
+  PLAIT_ELEMENT P operator()(P a, P b) const {
     if (elements_ == Elements::complex) return product(a, b);
     return elements_ == Elements::float_and_index ? winner<Float>(a, b)
                                                   : winner<std::make_signed_t<Word>>(a, b);
@@ -37,17 +37,17 @@ class PairOperation {
 
   /// The only NaN for any other, also where one rank has the only term, and before the bits decide
   /// between two.
-  PLAIT_DEVICE P term(P x) const {
+  PLAIT_ELEMENT P term(P x) const {
     if (elements_ == Elements::complex)
       return {with_one_nan_in(x.first), with_one_nan_in(x.second)};
     return {elements_ == Elements::float_and_index ? with_one_nan_in(x.first) : x.first, x.second};
   }
 
  private:
-  PLAIT_DEVICE static Word with_one_nan_in(Word word) {
+  PLAIT_ELEMENT static Word with_one_nan_in(Word word) {
     return bits_as<Word>(with_one_nan(bits_as<Float>(word)));
   }
-  PLAIT_DEVICE static P product(P a, P b) {
+  PLAIT_ELEMENT static P product(P a, P b) {
     const auto ar = bits_as<Float>(a.first), ai = bits_as<Float>(a.second),
                br = bits_as<Float>(b.first), bi = bits_as<Float>(b.second);
     return {bits_as<Word>(with_one_nan(ar * br - ai * bi)),
@@ -56,7 +56,7 @@ class PairOperation {
 
   /// Chooses the words one by one: a choice between two addresses would put the pairs in memory.
   template <class Value>
-  PLAIT_DEVICE P winner(P a, P b) const {
+  PLAIT_ELEMENT P winner(P a, P b) const {
     const auto x = bits_as<Value>(a.first), y = bits_as<Value>(b.first);
     const bool equal = !wins(x, y) && !wins(y, x), same_index = index(a) == index(b);
     // Of zeros of either sign, or different padding, the bits decide, so that no order of the
@@ -67,11 +67,11 @@ class PairOperation {
   }
   /// Whether x wins over y whatever their indices are. A number wins over a NaN.
   template <class Value>
-  PLAIT_DEVICE bool wins(Value x, Value y) const {
+  PLAIT_ELEMENT bool wins(Value x, Value y) const {
     return (least_ ? x < y : y < x) || (y != y && x == x);
   }
   /// In the low half of the second word, if that has 64 bits: all targets are little-endian.
-  PLAIT_DEVICE static std::int32_t index(P pair) {
+  PLAIT_ELEMENT static std::int32_t index(P pair) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(pair.second));
   }
 
