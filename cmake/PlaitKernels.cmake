@@ -46,13 +46,7 @@ function(plait_add_kernel_families target header)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
     set(header ${CMAKE_CURRENT_SOURCE_DIR}/${header})
   endif()
-  set(host_options -fno-fast-math -ffp-contract=off)
-  if(NOT PLAIT_SANITIZE)
-    # -O2 compiles in 60 % of the time, but twoshot of f32 takes 4 to 5 times as long then, from
-    # 64 KB on (g++ 12, 2 ranks on 2 cores, 2026-11-24). With a sanitizer the build type decides,
-    # because -O3 takes twice as long to compile there, too.
-    list(APPEND host_options -O3 -DPLAIT_INLINE_KERNELS)
-  endif()
+  plait_host_kernel_options(host_options)
   plait_kernel_source(${target} ${header} "${ARGN}" host.cpp backends/host/instantiate.hpp
                       "${host_options}")
   if(PLAIT_CUDA)
@@ -77,6 +71,17 @@ function(plait_add_kernel_families target header)
   endif()
 endfunction()
 
+function(plait_host_kernel_options result)
+  set(options -fno-fast-math -ffp-contract=off)
+  if(NOT PLAIT_SANITIZE)
+    # -O2 compiles in 60 % of the time, but twoshot of f32 takes 4 to 5 times as long then, from
+    # 64 KB on (g++ 12, 2 ranks on 2 cores, 2026-11-24). With a sanitizer the build type decides,
+    # because -O3 takes twice as long to compile there, too.
+    list(APPEND options -O3 -DPLAIT_INLINE_KERNELS)
+  endif()
+  set(${result} "${options}" PARENT_SCOPE)
+endfunction()
+
 # Makes one generated file, named after the first family. `suffix` gives its language, `instantiate`
 # the header with the target's PLAIT_INSTANTIATE.
 function(plait_kernel_source target kernel_header families suffix instantiate options)
@@ -92,8 +97,11 @@ function(plait_kernel_source target kernel_header families suffix instantiate op
   list(JOIN instantiations "\n" instantiations)
   configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${template} ${generated} @ONLY)
   target_sources(${target} PRIVATE ${generated})
-  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}"
-                              SKIP_PRECOMPILE_HEADERS ON)  # which have other options
+  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
+  # What other builds and targets precompile has other options.
+  if(NOT (target STREQUAL plait AND CMAKE_BUILD_TYPE STREQUAL Release))
+    set_source_files_properties(${generated} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 
 # Links the target's runtime library. An object library links it publicly, because a program does
