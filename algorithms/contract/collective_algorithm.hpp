@@ -64,6 +64,7 @@ class CollectiveAlgorithm : public Algorithm {
   static Reduction reduction_of(const Call& call, const Topology& topology) {
     return {.op = call.op,
             .elements = elements_of(call.type),
+            .type = call.type,
             .ranks = topology.ranks,
             .scale = call.scale};
   }

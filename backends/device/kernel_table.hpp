@@ -64,6 +64,13 @@ struct EitherSign {};
 using ReducedTypes = TypeList<EitherSign<std::uint8_t>, EitherSign<std::uint32_t>,
                               EitherSign<std::uint64_t>, f16, bf16, f8e4m3, f8e5m2, float, double>;
 
+/// A list for kernels that leave all sums to runs (backends/device/untyped.hpp): the host compiles
+/// one kernel for all of its types.
+template <class List>
+struct InRuns;
+template <class... T>
+struct InRuns<TypeList<T...>> : TypeList<T...> {};
+
 /// For an entry of a list: the T of the `Kernel<T>` that is compiled for it, and the data types
 /// that this kernel serves.
 template <class T>

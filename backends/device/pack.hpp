@@ -39,6 +39,7 @@ constexpr Elements elements_of(DataType type) {
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   Elements elements = Elements::plain;
+  DataType type = DataType::f32;  // for sums of a type that is known at run time only
   int ranks = 1;
   double scale = 1;  // premul_sum
 };

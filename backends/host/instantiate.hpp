@@ -1,5 +1,6 @@
 // Compiles a kernel family for the host target and adds it to the target's table.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
+#include "backends/device/untyped.hpp"
 #include "backends/host/host_kernels.hpp"
 #include "backends/host/host_words.hpp"
 
@@ -34,6 +35,29 @@ void add_with_batch(const char* family) {
 template <template <class> class Kernel, class Args, class... Entry>
 bool add_kernels(const char* family, TypeList<Entry...>) {
   (add_with_batch<Kernel, Args, Entry>(family), ...);
+  return true;
+}
+
+/// One kernel for all types of the list, whose arguments count bytes.
+template <class Kernel, class Args>
+[[gnu::noinline]] void run_untyped(Words& words, const Args& args) {
+  using Codes = HostCodes<Kernel, Args>;
+  run_code(Codes::index(args), words, args, typename Codes::List{});
+}
+template <template <class> class Kernel, class Args, class Entry>
+void add_untyped(const char* family) {
+  for (const DataType type : Listed<Entry>::data_types)
+    KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
+      Args args = *static_cast<const Args*>(given);
+      if constexpr (requires { args.count_bytes(1); }) {
+        args.count_bytes(sizeof(typename Listed<Entry>::Element));
+      }
+      run_untyped<Kernel<Untyped>>(words, args);
+    });
+}
+template <template <class> class Kernel, class Args, class... Entry>
+bool add_kernels(const char* family, InRuns<TypeList<Entry...>>) {
+  (add_untyped<Kernel, Args, Entry>(family), ...);
   return true;
 }
 

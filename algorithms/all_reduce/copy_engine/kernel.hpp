@@ -73,7 +73,7 @@
 
 namespace plait::copy_engine {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   int rank, ranks;
@@ -100,11 +100,8 @@ struct Kernel {
     BufferSum<T, D, decltype(term)> sum(dev, term, a.ranks, a.stripes.size / sizeof(T),
                                         all_aligned<D>(a) ? result.whole() : 0, a.reduction);
     // 512 threads keep 64 KB in flight, more than local memory or links need.
-    sum.run_in_turn(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
-                    [&dev, result]<bool Whole, int Count>(
-                        std::size_t i, const Pack<T, D::pack_bytes>(&sums)[Count]) {
-                      store_packs<Whole>(dev, result, i, sums);
-                    });
+    sum.run_in_turn(in_packs<D::pack_bytes>(a.stripes.at(dev.block())), 1,
+                    [result = a.result](int) { return reinterpret_cast<T*>(result); });
   }
 
  private:

@@ -42,10 +42,11 @@
 #include "algorithms/all_reduce/flash/plan.hpp"
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "backends/device/kernel_table.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait::flash {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   PeerSignals peers;
@@ -55,6 +56,8 @@ struct Args {
   EvenParts stripes;  // of the bytes that this rank reduces, one per block
   Reduction reduction;
   bool whole;  // two ranks, each of which reduces the whole message for itself
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 /// The buffers of a call, and the ranks in the order in which this rank visits them.
@@ -202,7 +205,9 @@ struct AllReduce {
   /// The work of a block between the barriers.
   template <Device D>
   PLAIT_DEVICE static void reduce(D& dev, const Args& a) {
-    if (a.whole) {
+    if constexpr (is_untyped<T>) {
+      reduce_run(dev, a);
+    } else if (a.whole) {
       reduce_stripe<true>(dev, a);
     } else {
       reduce_stripe<false>(dev, a);
@@ -225,6 +230,19 @@ struct AllReduce {
     Pipeline<Depth, Work>(work).run();
     for (std::size_t i = whole + dev.thread(); i < packs.end; i += dev.threads())
       reduce_one<Whole>(dev, a, i, reducer);
+  }
+
+  /// On a CPU, whose loads are ahead of its sums without a pipeline.
+  template <Device D>
+  PLAIT_DEVICE static void reduce_run(D& dev, const Args& a) {
+    const Ranks<T> ranks{a};
+    const int first = a.whole ? a.peers.rank : 0;  // steps from this rank to the first of the sum
+    Reducer<T>(a.reduction)
+        .sum(
+            dev, in_packs<D::pack_bytes>(a.stripes.at(dev.block())), a.count, a.peers.ranks,
+            a.peers.ranks,
+            [&](int i) { return ranks.input(a.whole && i == 1 ? 1 - first : first + i); },
+            a.whole ? 1 : a.peers.ranks, [&](int step) { return ranks.output(step); }, true);
   }
 
   /// Reduces one pack of any alignment, perhaps the last and partial one.

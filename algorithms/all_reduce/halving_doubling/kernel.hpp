@@ -47,7 +47,7 @@
 
 namespace plait::halving_doubling {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   Channels channels;
@@ -58,6 +58,8 @@ struct Args {
   Chunks chunks;
   Schedule schedule;
   Reduction reduction;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T, Device D>

@@ -25,7 +25,7 @@
 
 namespace plait::ring {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   Channels channels;
@@ -35,6 +35,8 @@ struct Args {
   Parts stripes;  // of the message, in bytes, one per block
   Reduction reduction;
   int rank, ranks;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T>

@@ -36,7 +36,7 @@
 
 namespace plait::stream {
 
-using Types = AllReducedTypes;
+using Types = InRuns<AllReducedTypes>;
 
 struct Args {
   Channels channels;
@@ -45,6 +45,8 @@ struct Args {
   std::size_t count;
   Plan plan;
   Reduction reduction;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T, class D>
@@ -63,15 +65,19 @@ class Stream {
         chunks_(a.plan.chunks.count(stripe_)) {}
 
   PLAIT_DEVICE void run() {
-    switch (ranks_) {
-      case 2:
-        return run_ranks<2>();
-      case 4:
-        return run_ranks<4>();
-      case 8:
-        return run_ranks<8>();
-      default:
-        run_ranks<0>();
+    if constexpr (is_untyped<T>) {
+      run_ranks<0>();
+    } else {
+      switch (ranks_) {
+        case 2:
+          return run_ranks<2>();
+        case 4:
+          return run_ranks<4>();
+        case 8:
+          return run_ranks<8>();
+        default:
+          run_ranks<0>();
+      }
     }
   }
 
@@ -91,7 +97,13 @@ class Stream {
     for (std::uint32_t j = 0; j < steps; ++j) {
       if (!ready(j, gathers)) return;
       if (j < chunks_) scatter<Ranks>(j);
-      if (j - lag < chunks_) reduce<Ranks>(j - lag);  // unsigned: false below lag
+      if (j - lag < chunks_) {  // unsigned: false below lag
+        if constexpr (is_untyped<T>) {
+          reduce_run(j - lag);
+        } else {
+          reduce<Ranks>(j - lag);
+        }
+      }
       if (gathers && j - 2 * lag < chunks_) gather<Ranks>(j - 2 * lag);
       announce(j, gathers);
     }
@@ -262,6 +274,20 @@ class Stream {
       for (; i < whole; i += step) reduce_whole<Ranks, 1>(from, to, i);
     }
     for (; i < size; i += step) reduce_one(range, k, i);
+  }
+
+  PLAIT_DEVICE void reduce_run(std::uint32_t k) {
+    const Range range = chunk(own_slice(), k);
+    const std::size_t begin = range.begin * sizeof(P);
+    if (range.size() == 0) return;
+    reducer_.sum(
+        dev_, {0, range.size()}, in_.count() - begin, ranks_, ranks_,
+        [&](int r) {
+          return r == rank_ ? in_.packs() + range.begin
+                            : channels_.template incoming<P>(scattering, r, k);
+        },
+        a_.plan.has_results ? ranks_ : 1,
+        [&](int step) { return destination(rank_after(rank_, step, ranks_), range, k); }, true);
   }
 
   /// Where the result of the own chunk goes at rank r; null if the rank needs none.

@@ -51,7 +51,7 @@
 
 namespace plait::tree {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   Channels channels;
@@ -62,6 +62,8 @@ struct Args {
   Chunks chunks;
   TreeRelatives relatives[2];  // in each tree
   Reduction reduction;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T, Device D>

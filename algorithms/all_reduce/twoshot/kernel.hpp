@@ -29,7 +29,7 @@
 
 namespace plait::twoshot {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 using Args = SlicedAllReduce;
 
@@ -61,18 +61,10 @@ struct Kernel {
     BufferSum<T, D, decltype(term)> sum(dev, term, a.peers.ranks, a.count,
                                         all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0,
                                         a.reduction);
-    // By value: of arguments captured by reference, clang forgets that their pointers are to global
-    // memory.
-    const auto store = [&dev, recv = a.recv, rank = a.peers.rank, ranks = a.peers.ranks,
-                        count = a.count]<bool Whole, int Count>(std::size_t i,
-                                                                const PackOf<D>(&sums)[Count]) {
-      for (int step = 0; step < ranks; ++step) {
-        const Packs<T, D::pack_bytes> out(
-            reinterpret_cast<T*>(recv.peer_ptr(rank_after(rank, step, ranks))), count);
-        store_packs<Whole>(dev, out, i, sums);
-      }
-    };
-    sum.run(a.packs(dev), store);
+    sum.run(a.packs(dev), a.peers.ranks,
+            [recv = a.recv, rank = a.peers.rank, ranks = a.peers.ranks](int step) {
+              return reinterpret_cast<T*>(recv.peer_ptr(rank_after(rank, step, ranks)));
+            });
   }
 
   template <class D>

@@ -7,6 +7,7 @@
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/pack.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait {
 
@@ -68,7 +69,11 @@ class ChunkMover {
   template <int From, int To, bool Store>
   PLAIT_DEVICE void add(Own own, Range chunk, const Slots<From, To>& slots, bool finished = false,
                         bool stores = true) {
-    move<true, From, To, Store>(own == Own::input, chunk, slots, finished, stores);
+    if constexpr (is_untyped<T>) {
+      add_run(own == Own::input, chunk, slots, finished, Store && stores);
+    } else {
+      move<true, From, To, Store>(own == Own::input, chunk, slots, finished, stores);
+    }
   }
   /// Copies a chunk from a slot to slots and, with `Store`, to the output.
   template <int To, bool Store>
@@ -99,6 +104,27 @@ class ChunkMover {
                                        move_packs<Adds, From, To, Store, Count, Whole>(
                                            source, enters, packs.begin, i, slots, finished, stores);
                                      });
+  }
+
+  template <int From, int To>
+  PLAIT_DEVICE void add_run(bool enters, Range chunk, const Slots<From, To>& slots, bool finished,
+                            bool stores) {
+    const Range packs = in_packs<D::pack_bytes>(chunk);
+    const std::size_t begin = packs.begin * sizeof(P);
+    if (packs.size() == 0) return;
+    const void* terms[1 + From] = {(enters ? in_ : partials_).packs() + packs.begin};
+    void* results[1 + To];
+    int from = 1, to = 0;
+    for (int s = 0; s < From; ++s)
+      if (slots.from[s] != nullptr) terms[from++] = slots.from[s];
+    if (stores) results[to++] = out_.packs() + packs.begin;
+    for (int s = 0; s < To; ++s)
+      if (slots.to[s] != nullptr) results[to++] = slots.to[s];
+    if (to == 0) return;
+    reducer_.sum(
+        dev_, {0, packs.size()}, out_.count() - begin, enters ? 1 : 0, from,
+        [&](int i) { return terms[i]; }, to, [&](int i) { return results[i]; },
+        finished && (From > 0 || enters));
   }
 
   /// Moves packs i, i + threads, ... of a chunk that begins at pack `base` of the message. `Whole`:

@@ -12,6 +12,7 @@
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/rail_step.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait {
 
@@ -142,13 +143,19 @@ class RailStages {
     const Input own = block_in(own_);
     const Output to = stays ? block_out(own_) : as_buffer(slot, range.size());
     const std::size_t begin = stays ? range.begin : 0;
-    const std::uint32_t whole =
-        both_whole(own.whole_in(range), to.whole_in({begin, begin + range.size()}));
-    for_packs<sums_in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
-                              [&]<int Count, bool Whole>(std::uint32_t first) {
-                                add_packs<Count, Whole>(own, range.begin + first, to, begin + first,
-                                                        first, piece.number, partials, is_last);
-                              });
+    if constexpr (is_untyped<T>) {
+      if (range.size() != 0)
+        add_run(own, range, to.packs() + begin, piece.number, partials, is_last);
+    } else {
+      const std::uint32_t whole =
+          both_whole(own.whole_in(range), to.whole_in({begin, begin + range.size()}));
+      for_packs<sums_in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
+                                [&]<int Count, bool Whole>(std::uint32_t first) {
+                                  add_packs<Count, Whole>(own, range.begin + first, to,
+                                                          begin + first, first, piece.number,
+                                                          partials, is_last);
+                                });
+    }
   }
   /// Stores a result that has arrived.
   PLAIT_DEVICE void take(const RailPiece& piece, const P* slot) {
@@ -223,6 +230,23 @@ class RailStages {
 
   PLAIT_DEVICE static Output as_buffer(P* slot, std::size_t packs) {
     return {reinterpret_cast<T*>(slot), packs * P::lanes};
+  }
+  template <int From>
+  PLAIT_DEVICE void add_run(const Input& own, const Range& range, P* to, std::uint32_t number,
+                            const Partials<From>& partials, bool is_last) {
+    const P* arrived[From];
+    int there = 0;
+    for (const P* const slot : partials.slots)
+      if (slot != nullptr) arrived[there++] = slot;
+    const int ranks = a_.node.ranks;
+    reducer_.sum(
+        dev_, {0, range.size()}, own.count() - range.begin * sizeof(P), ranks, ranks + there,
+        [&](int i) {
+          return i == own_    ? own.packs() + range.begin
+                 : i >= ranks ? arrived[i - ranks]
+                              : node_.template incoming<P>(down, i, number);
+        },
+        1, [&](int) { return to; }, is_last);
   }
   /// Packs from `at` on of the input, to those from `target` on. In slots they begin at `first`.
   template <int Count, bool Whole, int From>

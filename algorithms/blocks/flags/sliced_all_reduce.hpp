@@ -17,6 +17,8 @@ struct SlicedAllReduce {
   SlicedMessage message;
   Reduction reduction;
 
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
+
   /// The input and output of a rank, in packs.
   template <class T, class D>
   PLAIT_DEVICE Packs<const T, D::pack_bytes> input(int rank) const {

@@ -5,6 +5,7 @@
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/device.hpp"
 #include "backends/device/pack.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait {
 
@@ -16,8 +17,7 @@ class BufferSum {
  public:
   using P = Pack<T, D::pack_bytes>;
 
-  /// `whole`: the packs before this one are complete and aligned in all terms, and wherever the
-  /// caller stores sums.
+  /// `whole`: the packs before this one are complete and aligned in all terms and results.
   PLAIT_DEVICE BufferSum(D& dev, Term term, int terms, std::size_t count, std::size_t whole,
                          const Reduction& reduction)
       : dev_(dev),
@@ -28,15 +28,49 @@ class BufferSum {
         op_(reduction.op),
         reducer_(reduction) {}
 
-  /// Calls store<Whole>(i, sums) for this thread's packs of a range; sums[u] is that of pack
-  /// i + u * threads. With 2, 4 or 8 terms, all are loaded before the first is used.
+  /// Stores the sums of this thread's packs of a range in the buffers result(i), for i below
+  /// `results`. With 2, 4 or 8 terms, all are loaded before the first is used.
+  template <class Result>
+  PLAIT_DEVICE void run(Range packs, int results, Result result) {
+    if constexpr (is_untyped<T>) {
+      reducer_.sum(dev_, packs, count_, terms_, terms_, term_, results, result, true);
+    } else {
+      add_up(packs, stores(results, result));
+    }
+  }
+  /// The same with one term after the other: less code, for terms that are near.
+  template <class Result>
+  PLAIT_DEVICE void run_in_turn(Range packs, int results, Result result) {
+    if constexpr (is_untyped<T>) {
+      run(packs, results, result);
+    } else {
+      add_in_turn(packs, stores(results, result));
+    }
+  }
+
+ private:
+  /// Loads in flight per thread, for any number of terms. Half as many for 8-bit elements, whose
+  /// sums take four times their room.
+  static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
+
+  /// A function store<Whole>(i, sums), where sums[u] is that of pack i + u * threads. All by value:
+  /// of what is captured by reference, clang forgets that its pointers are to global memory.
+  template <class Result>
+  PLAIT_DEVICE auto stores(int results, Result result) const {
+    return [&dev = dev_, count = count_, results, result]<bool Whole, int Count>(
+               std::size_t i, const P(&sums)[Count]) {
+      for (int k = 0; k < results; ++k)
+        store_packs<Whole>(dev, Packs<T, D::pack_bytes>(result(k), count), i, sums);
+    };
+  }
+
   template <class Store>
-  PLAIT_DEVICE void run(Range packs, Store store) {
+  PLAIT_DEVICE void add_up(Range packs, Store store) {
     // A CPU has registers for two packs of a cache line, and keeps loads in flight by itself.
     if constexpr (D::pack_bytes >= 64) {
       return terms_ == 2   ? run_known<2, 1>(packs, store)
              : terms_ == 1 ? run_known<1, 1>(packs, store)
-                           : run_in_turn(packs, store);
+                           : add_in_turn(packs, store);
     } else {
       switch (terms_) {
         case 2:
@@ -50,16 +84,10 @@ class BufferSum {
       }
     }
   }
-  /// The same with one term after the other: less code, for terms that are near.
   template <class Store>
-  PLAIT_DEVICE void run_in_turn(Range packs, Store store) {
+  PLAIT_DEVICE void add_in_turn(Range packs, Store store) {
     run_known<0, (D::pack_bytes >= 64 ? 1 : in_flight / 2)>(packs, store);
   }
-
- private:
-  /// Loads in flight per thread, for any number of terms. Half as many for 8-bit elements, whose
-  /// sums take four times their room.
-  static constexpr int in_flight = sizeof(T) == 1 ? 8 : 16;
 
   /// `Terms`: their number, or 0 for any. `Unroll` packs of each term are in flight together.
   template <int Terms, int Unroll, class Store>

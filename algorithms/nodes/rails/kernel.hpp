@@ -49,13 +49,14 @@
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/blocks/loops/slot_sum.hpp"
 #include "algorithms/nodes/rails/plan.hpp"
 #include "algorithms/nodes/rails/wire.hpp"
 #include "backends/device/kernel_table.hpp"
 
 namespace plait::rails {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   GroupChannels node;  // among the ranks of this node
@@ -265,8 +266,9 @@ class Rails {
       const bool stays = m == own_node_ || plan_.work.everywhere || Wire::is_coded;
       const Output to = stays ? block_out(own_rail_, m)
                               : as_buffer(rail_.template outgoing<P>(down, m, k), range.size());
-      add_terms(block_in(own_rail_, m), range, to, stays ? range.begin : 0,
-                [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
+      add_slots<false>(dev_, reducer_, block_in(own_rail_, m), range, to, stays ? range.begin : 0,
+                       {own_, a_.node.ranks},
+                       [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
       const bool to_all = plan_.work.everywhere;
       if (to_all || Wire::is_coded)
         push_along_rail(down, m, range, k, to_all ? 0 : m, to_all ? plan_.nodes : m + 1);
@@ -340,42 +342,6 @@ class Rails {
         empty_slot<in_flight>(dev_, slot + static_cast<unsigned>(m) * stride(k), block_out(q, m),
                               chunk(q, m, k));
     }
-  }
-
-  /// Adds the own term and those of all other ranks of the node, in their order, and stores the
-  /// partial sums in `to` from pack `begin` on.
-  template <class SlotFrom>
-  PLAIT_DEVICE void add_terms(const Input& own, const Range& range, const Output& to,
-                              std::size_t begin, SlotFrom slot_from) {
-    const std::uint32_t whole =
-        both_whole(own.whole_in(range), to.whole_in({begin, begin + range.size()}));
-    for_packs<in_flight>(dev_, static_cast<std::uint32_t>(range.size()), whole,
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           P packs[Count];
-                           const auto terms_of = [&](int p) {
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) {
-                               const std::uint32_t at = first + u * dev_.threads();
-                               packs[u] = p == own_ ? load_pack<Whole>(dev_, own, range.begin + at)
-                                                    : dev_.load(slot_from(p) + at);
-                             }
-                           };
-                           terms_of(0);
-                           using Sum = decltype(reducer_.start(packs[0]));
-                           Sum sum[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
-                           for (int p = 1; p < a_.node.ranks; ++p) {
-                             terms_of(p);
-                             reducer_.add_each(sum, packs);
-                           }
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) {
-                             const std::uint32_t at = first + u * dev_.threads();
-                             const P partial = reducer_.template rounded<sizeof(P)>(sum[u]);
-                             store_pack<Whole>(dev_, to, begin + at, partial);
-                           }
-                         });
   }
 
   D& dev_;

@@ -5,6 +5,7 @@
 
 #include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/device.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait::rails {
 
@@ -35,18 +36,28 @@ class PlainWire {
   template <class SlotFrom>
   PLAIT_DEVICE static void add(D& dev, const Reducer<T>& reducer, const Output& data,
                                const Range& range, int nodes, int own, SlotFrom slot_from) {
-    for_packs<1>(dev, static_cast<std::uint32_t>(range.size()), data.whole_in(range),
-                 [&]<int, bool Whole>(std::uint32_t i) {
-                   const auto partial = [&](int node) {
-                     return node == own ? load_pack<Whole>(dev, data, range.begin + i)
-                                        : dev.load(as_packs(slot_from(node)) + i);
-                   };
-                   auto sum = reducer.widened(partial(0));
-                   for (int node = 1; node < nodes; ++node) reducer.add_partial(sum, partial(node));
-                   reducer.average(sum);
-                   store_pack<Whole>(dev, data, range.begin + i,
-                                     reducer.template rounded<sizeof(P)>(sum));
-                 });
+    if constexpr (is_untyped<T>) {
+      P* const at = data.packs() + range.begin;
+      if (range.size() != 0)
+        reducer.sum(
+            dev, {0, range.size()}, data.count() - range.begin * sizeof(P), 0, nodes,
+            [&](int node) -> const void* { return node == own ? at : as_packs(slot_from(node)); },
+            1, [&](int) { return at; }, true);
+    } else {
+      for_packs<1>(dev, static_cast<std::uint32_t>(range.size()), data.whole_in(range),
+                   [&]<int, bool Whole>(std::uint32_t i) {
+                     const auto partial = [&](int node) {
+                       return node == own ? load_pack<Whole>(dev, data, range.begin + i)
+                                          : dev.load(as_packs(slot_from(node)) + i);
+                     };
+                     auto sum = reducer.widened(partial(0));
+                     for (int node = 1; node < nodes; ++node)
+                       reducer.add_partial(sum, partial(node));
+                     reducer.average(sum);
+                     store_pack<Whole>(dev, data, range.begin + i,
+                                       reducer.template rounded<sizeof(P)>(sum));
+                   });
+    }
   }
 
   /// Copies a chunk from a slot into the packs `range` of a buffer.

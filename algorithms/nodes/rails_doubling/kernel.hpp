@@ -59,7 +59,7 @@
 
 namespace plait::rails_doubling {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   GroupChannels node;  // among the ranks of this node
@@ -169,14 +169,29 @@ class RailsDoubling : private RailStages<RailsDoubling<T, D>, T, D, Args, 1> {
     const Meeting meeting{.adds = !plan_.schedule.is_guest,
                           .own_first = plan_.schedule.rank < from,
                           .is_last = stage == plan_.schedule.rounds};
-    for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), output.whole_in(range),
-                 [&]<int Count, bool Whole>(std::uint32_t first) {
-                   meet_packs<Count, Whole>(output, range.begin, first, meeting, arrived, slot);
-                 });
+    if constexpr (is_untyped<T>) {
+      meet_run(output, range, meeting, arrived, slot);
+    } else {
+      for_packs<1>(dev_, static_cast<std::uint32_t>(range.size()), output.whole_in(range),
+                   [&]<int Count, bool Whole>(std::uint32_t first) {
+                     meet_packs<Count, Whole>(output, range.begin, first, meeting, arrived, slot);
+                   });
+    }
   }
   struct Meeting {
     bool adds, own_first, is_last;
   };
+  PLAIT_DEVICE void meet_run(const Output& output, const Range& range, const Meeting& meeting,
+                             const P* arrived, P* slot) {
+    if (range.size() == 0) return;
+    P* const own = output.packs() + range.begin;
+    const P* const terms[2] = {meeting.own_first && meeting.adds ? own : arrived,
+                               meeting.own_first ? arrived : own};
+    Base::reducer_.sum(
+        dev_, {0, range.size()}, output.count() - range.begin * sizeof(P), 0, meeting.adds ? 2 : 1,
+        [&](int i) { return terms[i]; }, slot == nullptr ? 1 : 2,
+        [&](int i) { return i == 0 ? own : slot; }, meeting.adds && meeting.is_last);
+  }
   template <int Count, bool Whole>
   PLAIT_DEVICE void meet_packs(const Output& output, std::size_t base, std::uint32_t first,
                                const Meeting& meeting, const P* arrived, P* slot) {

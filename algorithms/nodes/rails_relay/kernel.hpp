@@ -71,7 +71,7 @@
 
 namespace plait::rails_relay {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   GroupChannels node;  // among the ranks of this node

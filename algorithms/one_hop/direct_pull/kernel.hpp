@@ -26,7 +26,7 @@
 
 namespace plait::direct_pull {
 
-using Types = ReducedTypes;
+using Types = InRuns<ReducedTypes>;
 
 struct Args {
   PeerSignals peers;
@@ -36,6 +36,8 @@ struct Args {
   std::size_t count;  // elements of a block
   Parts stripes;      // of a block, in bytes, one per thread block
   Reduction reduction;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T>
@@ -61,11 +63,8 @@ struct Kernel {
     const std::size_t whole = Packs<const T, D::pack_bytes>(term(0), a.count).whole();
     BufferSum<T, D, decltype(term)> sum(dev, term, a.peers.ranks, a.count,
                                         whole < out.whole() ? whole : out.whole(), a.reduction);
-    sum.run(in_packs<D::pack_bytes>(a.stripes.at(dev.block())),
-            [&dev, out]<bool Whole, int Count>(std::size_t i,
-                                               const Pack<T, D::pack_bytes>(&sums)[Count]) {
-              store_packs<Whole>(dev, out, i, sums);
-            });
+    sum.run(in_packs<D::pack_bytes>(a.stripes.at(dev.block())), 1,
+            [recv = a.recv](int) { return static_cast<T*>(recv); });
   }
 };
 

@@ -30,13 +30,14 @@
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/move_types.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/blocks/loops/slot_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/pair.hpp"
 
 namespace plait::direct_push {
 
-using Types = AllReducedTypes;
+using Types = InRuns<AllReducedTypes>;
 
 /// Slots of a channel: few, because long chunks wait less. Lag: steps from sending to receiving.
 inline constexpr std::uint32_t slots = 2, lag = 1;
@@ -52,6 +53,8 @@ struct Args {
   Parts stripes;      // of a block, in bytes: one per thread block
   Chunks chunks;      // of a stripe
   Reduction reduction;
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 /// `Reduces`: the code of collectives that add up; else it only moves blocks.
@@ -86,9 +89,6 @@ class Direct {
   static constexpr unsigned way = 0;
   static constexpr int in_flight = packs_in_flight<T, D>;
 
-  PLAIT_DEVICE static std::uint32_t size_of(const Range& range) {
-    return static_cast<std::uint32_t>(range.size());
-  }
   PLAIT_DEVICE int peer_at(unsigned i) const {
     return rank_after(rank_, static_cast<int>(i) + 1, ranks_);
   }
@@ -171,7 +171,10 @@ class Direct {
   PLAIT_DEVICE void receive(std::uint32_t k) {
     const Range range = chunk(k);
     if constexpr (Reduces) {
-      if (terms() > 0) reduce(range, k);
+      if (terms() > 0)
+        add_slots<true>(dev_, reducer_, block_for(rank_), range, block_from(rank_), range.begin,
+                        {rank_, terms()},
+                        [&](int r) { return channels_.template incoming<P>(way, r, k); });
     } else {
       for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
         const int peer = peer_at(i);
@@ -180,40 +183,6 @@ class Direct {
                               range);
       }
     }
-  }
-
-  /// Adds up chunk k of the first `terms()` ranks.
-  PLAIT_DEVICE void reduce(const Range& range, std::uint32_t k) {
-    const int terms = this->terms();
-    const Input own = block_for(rank_);
-    const Output to = block_from(rank_);
-    for_packs<in_flight>(dev_, size_of(range), both_whole(own.whole_in(range), to.whole_in(range)),
-                         [&]<int Count, bool Whole>(std::uint32_t first) {
-                           P packs[Count];
-                           const auto load = [&](int r) {
-                             const P* const slot =
-                                 r == rank_ ? nullptr : channels_.template incoming<P>(way, r, k);
-                             PLAIT_UNROLL
-                             for (int u = 0; u < Count; ++u) {
-                               const std::uint32_t at = first + u * dev_.threads();
-                               packs[u] = r == rank_ ? load_pack<Whole>(dev_, own, range.begin + at)
-                                                     : dev_.load(slot + at);
-                             }
-                           };
-                           load(0);
-                           using Sum = decltype(reducer_.start(packs[0]));
-                           Sum sum[Count];
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u) sum[u] = reducer_.start(packs[u]);
-                           for (int r = 1; r < terms; ++r) {
-                             load(r);
-                             reducer_.add_each(sum, packs);
-                           }
-                           PLAIT_UNROLL
-                           for (int u = 0; u < Count; ++u)
-                             store_pack<Whole>(dev_, to, range.begin + first + u * dev_.threads(),
-                                               reducer_.template finish<sizeof(P)>(sum[u]));
-                         });
   }
 
   D& dev_;
@@ -245,7 +214,8 @@ struct Kernel {
       Direct<T, D, false>(dev, a).run();
     }
   };
-  using Codes = std::conditional_t<is_moved<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
+  using Codes =
+      std::conditional_t<is_moved<T> || is_untyped<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
   static unsigned code(const Args& a) { return a.pattern.reduces ? 0 : 1; }
 };
 

@@ -50,7 +50,7 @@
 
 namespace plait::pull {
 
-using Types = AllReducedTypes;  // move-only collectives launch as bytes
+using Types = InRuns<AllReducedTypes>;  // move-only collectives launch as bytes
 
 /// The addresses of a rank's buffers in its process.
 struct Place {
@@ -65,28 +65,6 @@ struct Place {
 /// with 1 MB 254; 2026-11-27).
 constexpr std::size_t longest_chunk = std::size_t{256} << 10;
 constexpr int max_ranks = 64;  // a chunk then has about a kilobyte
-
-/// Whether an element is a NaN; always true for types of which that is not quick to tell, such as
-/// 16-bit floats. The inner loop has no branch, so compilers make vector code of it.
-template <class T>
-PLAIT_DEVICE bool may_have_nan(const T* elements, std::size_t count) {
-  if constexpr (std::is_integral_v<T>) {
-    return false;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    constexpr std::size_t block = 1024;
-    for (std::size_t begin = 0; begin < count; begin += block) {
-      const std::size_t end = count - begin < block ? count : begin + block;
-      Word nans = 0;
-      for (std::size_t i = begin; i < end; ++i)
-        nans |= static_cast<Word>(elements[i] != elements[i] ? 1 : 0);
-      if (nans != 0) return true;
-    }
-    return false;
-  } else {
-    return true;
-  }
-}
 
 struct Args {
   WindowView places;  // Place [block][writer]
@@ -103,6 +81,8 @@ struct Args {
   SlicedMessage message;
   Reduction reduction;
   std::int64_t process;  // of this rank
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T, class D>
@@ -117,7 +97,6 @@ class Pull {
   }
 
  private:
-  using PackOf = Pack<T, D::pack_bytes>;
   /// The buffer of the thread, for the chunks of all peers together. It has room for so many
   /// chunks, perhaps none, numbered from 1 on.
   struct Buffer {
@@ -270,12 +249,6 @@ class Pull {
         return false;
     const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
     const std::size_t elements = bytes / sizeof(T);
-    // A single term that was read to its place is the sum, but for NaNs: those have one bit
-    // pattern in results. To look for one takes half as long as to store all elements again.
-    if (ranks.number == 1 && terms[0] == result && a_.reduction.op == ReduceOp::sum &&
-        !may_have_nan(term(0), elements)) {
-      return true;
-    }
     const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(result), elements);
     std::size_t whole = out.whole();
     for (int step = 0; step < ranks.number; ++step) {
@@ -283,10 +256,8 @@ class Pull {
       whole = its < whole ? its : whole;
     }
     BufferSum<T, D, decltype(term)> sum(dev_, term, ranks.number, elements, whole, a_.reduction);
-    sum.run(in_packs<D::pack_bytes>({0, bytes}),
-            [this, out]<bool Whole, int Count>(std::size_t i, const PackOf(&sums)[Count]) {
-              store_packs<Whole>(dev_, out, i, sums);
-            });
+    sum.run(in_packs<D::pack_bytes>({0, bytes}), 1,
+            [result](int) { return reinterpret_cast<T*>(result); });
     return true;
   }
 

@@ -38,7 +38,7 @@
 
 namespace plait::chain {
 
-using Types = AllReducedTypes;
+using Types = InRuns<AllReducedTypes>;
 
 inline constexpr std::uint32_t slots = 2;  // of a channel
 
@@ -54,6 +54,8 @@ struct Args {
   Reduction reduction;
   Mode mode;
   int root;  // in a scan: 0
+
+  void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
 template <class T, Device D>
