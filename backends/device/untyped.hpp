@@ -34,6 +34,19 @@ struct SumRun {
 };
 void sum_run(const Reduction& reduction, const SumRun& run);
 
+/// Copies this thread's packs of the first `packs` of `bytes` bytes: one run if the block has one
+/// thread, as in `Reducer<Untyped>::sum`.
+template <class D>
+void copy_run(D& dev, const void* from, void* to, std::size_t packs, std::size_t bytes) {
+  const std::size_t step = dev.threads() == 1 ? packs : 1;
+  for (std::size_t i = dev.thread() * step; i < packs; i += dev.threads() * step) {
+    const std::size_t begin = i * D::pack_bytes, end = begin + step * D::pack_bytes;
+    __builtin_memcpy(static_cast<std::byte*>(to) + begin,
+                     static_cast<const std::byte*>(from) + begin,
+                     (end < bytes ? end : bytes) - begin);
+  }
+}
+
 template <>
 class Reducer<Untyped> {
  public:

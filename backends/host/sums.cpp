@@ -62,12 +62,15 @@ void add_bytes(const Reduction& reduction, const SumRun& run, const std::byte* c
   using P = Pack<T, pack_bytes>;
   // The compiler sees the operation of a plain sum, and keeps it in registers.
   const Reducer<T> reducer(Plain ? Reduction{.elements = reduction.elements} : reduction);
-  const auto add_pack = [&](std::size_t at) {
-    const P sum = total<Plain, Terms>(
-        reducer, run, [&](int i) -> P { return *reinterpret_cast<const P*>(terms[i] + at); });
-    *reinterpret_cast<P*>(to.first + at) = sum;
+  const auto add_pack = [&](std::size_t at) {  // at any address
+    const P sum = total<Plain, Terms>(reducer, run, [&](int i) {
+      P pack;
+      std::memcpy(&pack, terms[i] + at, pack_bytes);
+      return pack;
+    });
+    std::memcpy(to.first + at, &sum, pack_bytes);
     if constexpr (Second) {
-      *reinterpret_cast<P*>(to.second + at) = sum;
+      std::memcpy(to.second + at, &sum, pack_bytes);
     }
   };
   constexpr int unrolled = Plain ? 4 : 1;

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/device/device.hpp"
+#include "backends/device/untyped.hpp"
 
 namespace plait {
 
@@ -64,51 +65,69 @@ PLAIT_DEVICE void store_packs(D& dev, const Packs<T, Bytes>& target, std::size_t
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void fill_slot(D& dev, const Packs<const T, Bytes>& from, const Range& range,
                             Pack<T, Bytes>* slot) {
-  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), from.whole_in(range),
-                      [&]<int Count, bool Whole>(std::uint32_t first) {
-                        Pack<T, Bytes> packs[Count];
-                        PLAIT_UNROLL
-                        for (int u = 0; u < Count; ++u)
-                          packs[u] =
-                              load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
-                        PLAIT_UNROLL
-                        for (int u = 0; u < Count; ++u)
-                          dev.store(slot + first + u * dev.threads(), packs[u]);
-                      });
+  if constexpr (is_untyped<T>) {
+    if (range.size() != 0)
+      copy_run(dev, from.packs() + range.begin, slot, range.size(),
+               from.count() - range.begin * D::pack_bytes);
+  } else {
+    for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), from.whole_in(range),
+                        [&]<int Count, bool Whole>(std::uint32_t first) {
+                          Pack<T, Bytes> packs[Count];
+                          PLAIT_UNROLL
+                          for (int u = 0; u < Count; ++u)
+                            packs[u] = load_pack<Whole>(dev, from,
+                                                        range.begin + first + u * dev.threads());
+                          PLAIT_UNROLL
+                          for (int u = 0; u < Count; ++u)
+                            dev.store(slot + first + u * dev.threads(), packs[u]);
+                        });
+  }
 }
 /// Copies them from a slot into a buffer.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void empty_slot(D& dev, const Pack<T, Bytes>* slot, const Packs<T, Bytes>& to,
                              const Range& range) {
-  for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), to.whole_in(range),
-                      [&]<int Count, bool Whole>(std::uint32_t first) {
-                        Pack<T, Bytes> packs[Count];
-                        PLAIT_UNROLL
-                        for (int u = 0; u < Count; ++u)
-                          packs[u] = dev.load(slot + first + u * dev.threads());
-                        PLAIT_UNROLL
-                        for (int u = 0; u < Count; ++u)
-                          store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(),
-                                            packs[u]);
-                      });
+  if constexpr (is_untyped<T>) {
+    if (range.size() != 0)
+      copy_run(dev, slot, to.packs() + range.begin, range.size(),
+               to.count() - range.begin * D::pack_bytes);
+  } else {
+    for_packs<InFlight>(dev, static_cast<std::uint32_t>(range.size()), to.whole_in(range),
+                        [&]<int Count, bool Whole>(std::uint32_t first) {
+                          Pack<T, Bytes> packs[Count];
+                          PLAIT_UNROLL
+                          for (int u = 0; u < Count; ++u)
+                            packs[u] = dev.load(slot + first + u * dev.threads());
+                          PLAIT_UNROLL
+                          for (int u = 0; u < Count; ++u)
+                            store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(),
+                                              packs[u]);
+                        });
+  }
 }
 
 /// Copies the packs `range` of one buffer to the same place in another.
 template <int InFlight, class D, class T, std::size_t Bytes>
 PLAIT_DEVICE void copy_packs(D& dev, const Packs<const T, Bytes>& from, const Packs<T, Bytes>& to,
                              const Range& range) {
-  for_packs<InFlight>(
-      dev, static_cast<std::uint32_t>(range.size()),
-      both_whole(from.whole_in(range), to.whole_in(range)),
-      [&]<int Count, bool Whole>(std::uint32_t first) {
-        Pack<T, Bytes> packs[Count];
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u)
-          packs[u] = load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
-        PLAIT_UNROLL
-        for (int u = 0; u < Count; ++u)
-          store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(), packs[u]);
-      });
+  if constexpr (is_untyped<T>) {
+    if (range.size() != 0)
+      copy_run(dev, from.packs() + range.begin, to.packs() + range.begin, range.size(),
+               from.count() - range.begin * D::pack_bytes);
+  } else {
+    for_packs<InFlight>(
+        dev, static_cast<std::uint32_t>(range.size()),
+        both_whole(from.whole_in(range), to.whole_in(range)),
+        [&]<int Count, bool Whole>(std::uint32_t first) {
+          Pack<T, Bytes> packs[Count];
+          PLAIT_UNROLL
+          for (int u = 0; u < Count; ++u)
+            packs[u] = load_pack<Whole>(dev, from, range.begin + first + u * dev.threads());
+          PLAIT_UNROLL
+          for (int u = 0; u < Count; ++u)
+            store_pack<Whole>(dev, to, range.begin + first + u * dev.threads(), packs[u]);
+        });
+  }
 }
 
 }  // namespace plait
