@@ -70,9 +70,9 @@ class MarkedExchange {
     }
   }
 
-  PLAIT_DEVICE int ranks() const { return Ranks == 0 ? a.ranks : Ranks; }
+  PLAIT_ELEMENT int ranks() const { return Ranks == 0 ? a.ranks : Ranks; }
   /// Peer number k, in rank order.
-  PLAIT_DEVICE int peer(int k) const { return k < a.rank ? k : k + 1; }
+  PLAIT_ELEMENT int peer(int k) const { return k < a.rank ? k : k + 1; }
 
   /// Does rounds of at most `most` units in the order that the proof needs. `rounds` has
   ///   each(round)          the number of places that threads share;
@@ -108,13 +108,13 @@ class MarkedExchange {
   }
 
   /// The place of this thread that is `d` passes after place i.
-  PLAIT_DEVICE std::uint32_t place(std::uint32_t i, int d) const {
+  PLAIT_ELEMENT std::uint32_t place(std::uint32_t i, int d) const {
     return i + static_cast<unsigned>(d) * dev.threads();
   }
 
   /// A unit of block number `block` of what this rank sends.
   template <bool Whole>
-  PLAIT_DEVICE Marked load(std::size_t unit, int block = 0) const {
+  PLAIT_ELEMENT Marked load(std::size_t unit, int block = 0) const {
     const std::size_t begin = static_cast<unsigned>(block) * a.block;
     if constexpr (Whole) {
       return bits_as<Marked>(dev.load(send_.packs() + begin / MarkedPack<T>::lanes + unit));
@@ -124,7 +124,7 @@ class MarkedExchange {
     }
   }
   template <bool Whole>
-  PLAIT_DEVICE void store(std::size_t unit, Marked bits) const {
+  PLAIT_ELEMENT void store(std::size_t unit, Marked bits) const {
     const auto pack = bits_as<MarkedPack<T>>(bits);
     if constexpr (Whole) {
       dev.store(recv_.packs() + unit, pack);
@@ -134,8 +134,8 @@ class MarkedExchange {
   }
 
   /// Sends to slot i of this rank's lane at peer number k, or of its lane of results.
-  PLAIT_DEVICE void put(int k, std::uint32_t number, bool results, std::uint32_t i,
-                        Marked data) const {
+  PLAIT_ELEMENT void put(int k, std::uint32_t number, bool results, std::uint32_t i,
+                         Marked data) const {
     Marked* slots;
     if constexpr (Ranks == 0) {
       slots = slots_at(peer(k));
@@ -149,8 +149,8 @@ class MarkedExchange {
   /// `rounds.load<Whole>(round, peer, i)` returns to every peer, at `Depth` places from i on.
   /// (Not by a lambda: the compiler for AMD inlines one later, and kernels of 8-bit types spilled.)
   template <bool Whole, int Depth, class Rounds>
-  PLAIT_DEVICE void scatter(const Rounds& rounds, Range round, std::uint32_t number,
-                            std::uint32_t i) const {
+  PLAIT_ELEMENT void scatter(const Rounds& rounds, Range round, std::uint32_t number,
+                             std::uint32_t i) const {
     if constexpr (Ranks == 0) {
       for (int k = 0; k < a.ranks - 1; ++k)
         put(k, number, false, i, marked(rounds.template load<Whole>(round, peer(k), i)));
@@ -169,8 +169,8 @@ class MarkedExchange {
   /// Takes the units at `Depth` places from i on, of the writers number `begin` and following
   /// (`writer`).
   template <int Depth>
-  PLAIT_DEVICE bool take(std::uint32_t number, bool results, std::uint32_t i, int begin,
-                         Taken<Depth>& data) const {
+  PLAIT_ELEMENT bool take(std::uint32_t number, bool results, std::uint32_t i, int begin,
+                          Taken<Depth>& data) const {
     const Marked* slots[Depth * together];
     Waiting who[Depth * together];
     unsigned mask = 0;
@@ -191,13 +191,13 @@ class MarkedExchange {
     }
     return true;
   }
-  PLAIT_DEVICE int writer(int begin, int j) const { return Ranks == 0 ? begin + j : peer(j); }
-  PLAIT_DEVICE bool is_peer(int begin, int j) const {
+  PLAIT_ELEMENT int writer(int begin, int j) const { return Ranks == 0 ? begin + j : peer(j); }
+  PLAIT_ELEMENT bool is_peer(int begin, int j) const {
     return Ranks != 0 || (begin + j < a.ranks && begin + j != a.rank);
   }
   /// Empties the slots of all peers at `Depth` places from i on.
   template <int Depth>
-  PLAIT_DEVICE void empty(std::uint32_t number, bool results, std::uint32_t i) const {
+  PLAIT_ELEMENT void empty(std::uint32_t number, bool results, std::uint32_t i) const {
     PLAIT_UNROLL
     for (int d = 0; d < Depth; ++d) {
       if constexpr (Ranks == 0) {
@@ -211,7 +211,7 @@ class MarkedExchange {
 
   /// Adds the terms of the writers number `begin` and following, and of this rank in its place:
   /// `own`, the bits of its unit. In rank order, so that all ranks get the same bits.
-  PLAIT_DEVICE void add(Sum& sum, int begin, Marked own, const Marked* data) const {
+  PLAIT_ELEMENT void add(Sum& sum, int begin, Marked own, const Marked* data) const {
     PLAIT_UNROLL
     for (int j = 0; j < (Ranks == 0 ? together : Ranks); ++j) {
       const int r = Ranks == 0 ? begin + j : j;
@@ -233,8 +233,8 @@ class MarkedExchange {
   /// on, adds them to `own`, the bits of this rank's, passes each result to `store(d, bits)`, and
   /// empties the slots. False if a peer never came.
   template <int Depth, class Store>
-  PLAIT_DEVICE bool add_taken(std::uint32_t number, std::uint32_t i, const Marked (&own)[Depth],
-                              Store store) const {
+  PLAIT_ELEMENT bool add_taken(std::uint32_t number, std::uint32_t i, const Marked (&own)[Depth],
+                               Store store) const {
     Taken<Depth> data;
     if constexpr (Ranks == 0) {
       Sum sum;
@@ -255,7 +255,7 @@ class MarkedExchange {
     empty<Depth>(number, false, i);
     return true;
   }
-  PLAIT_DEVICE Marked result(const Sum& sum) const {
+  PLAIT_ELEMENT Marked result(const Sum& sum) const {
     return bits_as<Marked>(reducer_.template finish<sizeof(Marked)>(sum));
   }
 
@@ -263,10 +263,10 @@ class MarkedExchange {
   const MarkedArgs& a;
 
  private:
-  PLAIT_DEVICE static Range round(Range stripe, std::size_t begin, std::uint32_t most) {
+  PLAIT_ELEMENT static Range round(Range stripe, std::size_t begin, std::uint32_t most) {
     return {begin, stripe.end - begin < most ? stripe.end : begin + most};
   }
-  PLAIT_DEVICE bool is_whole(Range round) const {
+  PLAIT_ELEMENT bool is_whole(Range round) const {
     return round.end <= send_.whole() && round.end <= recv_.whole() &&
            a.block % MarkedPack<T>::lanes == 0;
   }
@@ -307,20 +307,20 @@ class MarkedExchange {
   }
 
   /// The first slot of this rank's lane at `owner`, in the block's first set.
-  PLAIT_DEVICE Marked* slots_at(int owner) const {
+  PLAIT_ELEMENT Marked* slots_at(int owner) const {
     const auto lane = static_cast<std::uint32_t>(a.rank < owner ? a.rank : a.rank - 1);
     return reinterpret_cast<Marked*>(a.scratch.peer_ptr(owner)) + a.layout.set(dev.block(), 0) +
            lane * a.lane;
   }
   /// The lane of a writer: peers have lanes in rank order.
-  PLAIT_DEVICE int lane(int begin, int j) const {
+  PLAIT_ELEMENT int lane(int begin, int j) const {
     return Ranks != 0 ? j : begin + j - (begin + j > a.rank ? 1 : 0);
   }
-  PLAIT_DEVICE Marked* slot(std::uint32_t number, bool results, int lane, std::uint32_t i) const {
+  PLAIT_ELEMENT Marked* slot(std::uint32_t number, bool results, int lane, std::uint32_t i) const {
     return own_ + index(number, results) + static_cast<unsigned>(lane) * a.lane + i;
   }
   /// Of a round's set or, in two hops, of the half of it that is for results.
-  PLAIT_DEVICE std::uint32_t index(std::uint32_t number, bool results) const {
+  PLAIT_ELEMENT std::uint32_t index(std::uint32_t number, bool results) const {
     return number % MarkedLayout::sets * a.layout.slots +
            (results ? static_cast<unsigned>(ranks() - 1) * a.lane : 0);
   }

@@ -27,8 +27,8 @@ using MarkedPack = Pack<T, sizeof(Marked)>;
 
 /// The bits of elements as they travel. `marked_result` is for results of `Reducer`, whose NaNs
 /// have a clear sign.
-PLAIT_DEVICE Marked marked_result(Marked bits) { return {{~bits.word[0], ~bits.word[1]}}; }
-PLAIT_DEVICE Marked marked(Marked bits) {
+PLAIT_ELEMENT Marked marked_result(Marked bits) { return {{~bits.word[0], ~bits.word[1]}}; }
+PLAIT_ELEMENT Marked marked(Marked bits) {
   constexpr std::uint64_t last_sign = std::uint64_t{1} << 63;  // of a word's last element
   Marked data = marked_result(bits);
   PLAIT_UNROLL
@@ -36,7 +36,7 @@ PLAIT_DEVICE Marked marked(Marked bits) {
   return data;
 }
 /// The bits of the elements that have come.
-PLAIT_DEVICE Marked unmarked(Marked data) { return marked_result(data); }
+PLAIT_ELEMENT Marked unmarked(Marked data) { return marked_result(data); }
 
 /// The slots of a rank: [block][set][slot]. An algorithm divides a set into lanes of equal length,
 /// each with one writing rank.
@@ -45,7 +45,7 @@ struct MarkedLayout {
 
   std::uint32_t slots;  // per block and set
 
-  PLAIT_DEVICE std::uint32_t set(unsigned block, std::uint32_t round) const {
+  PLAIT_ELEMENT std::uint32_t set(unsigned block, std::uint32_t round) const {
     return (block * sets + round % sets) * slots;
   }
   constexpr std::size_t all(unsigned blocks) const { return std::size_t{blocks} * sets * slots; }

@@ -34,8 +34,8 @@ struct PacketUnit {
   static constexpr int summed_words = 1;  // words of a share that may be data; the others are not
                                           // added up, because they may be uninitialised
 
-  PLAIT_DEVICE static PacketData& word(Share& share, int) { return share; }
-  PLAIT_DEVICE static const PacketData& word(const Share& share, int) { return share; }
+  PLAIT_ELEMENT static PacketData& word(Share& share, int) { return share; }
+  PLAIT_ELEMENT static const PacketData& word(const Share& share, int) { return share; }
 };
 
 template <class D>
@@ -49,8 +49,8 @@ struct LineUnit {
   static constexpr int summed_words = threads == 1 ? int{words} : share_words;
   using Share = LineShare<share_words>;
 
-  PLAIT_DEVICE static PacketData& word(Share& share, int i) { return share.word[i]; }
-  PLAIT_DEVICE static const PacketData& word(const Share& share, int i) { return share.word[i]; }
+  PLAIT_ELEMENT static PacketData& word(Share& share, int i) { return share.word[i]; }
+  PLAIT_ELEMENT static const PacketData& word(const Share& share, int i) { return share.word[i]; }
 };
 
 /// The units that this thread works on, and its share of each.
@@ -66,15 +66,15 @@ class Units {
         in_group_(Unit::group == 1 ? 0 : thread % Unit::group / Unit::threads) {}
 
   /// The thread works on units first, first + step, first + 2 * step, ...
-  PLAIT_DEVICE static unsigned first(unsigned thread) { return thread / Unit::threads; }
-  PLAIT_DEVICE static unsigned step(unsigned threads) { return threads / Unit::threads; }
+  PLAIT_ELEMENT static unsigned first(unsigned thread) { return thread / Unit::threads; }
+  PLAIT_ELEMENT static unsigned step(unsigned threads) { return threads / Unit::threads; }
 
   /// Whether any thread of this one's group is at a unit below `end` when this thread is at unit i.
-  PLAIT_DEVICE bool group_has(std::uint32_t i, std::uint32_t end) const {
+  PLAIT_ELEMENT bool group_has(std::uint32_t i, std::uint32_t end) const {
     return i - in_group_ < end;
   }
   /// Whether unit i, which this thread is at, is below `end`.
-  PLAIT_DEVICE static bool live(std::uint32_t i, std::uint32_t end) {
+  PLAIT_ELEMENT static bool live(std::uint32_t i, std::uint32_t end) {
     return Unit::group == 1 || i < end;
   }
 
@@ -82,8 +82,8 @@ class Units {
   /// loads are in flight together: nothing overtakes a put, and where the words are whole, a load's
   /// result is not touched here.
   template <class D>
-  PLAIT_DEVICE Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit,
-                          bool live) const {
+  PLAIT_ELEMENT Share load(D& dev, const Packs<const T, packet_bytes>& message, std::size_t unit,
+                           bool live) const {
     Share share{};
     const std::size_t begin = index(unit, 0);
     if (live && begin + data_words() <= message.whole()) {
@@ -101,16 +101,16 @@ class Units {
     return share;
   }
   template <class D>
-  PLAIT_DEVICE void store(D& dev, const Packs<T, packet_bytes>& message, std::size_t unit,
-                          Share& share, bool live) const {
+  PLAIT_ELEMENT void store(D& dev, const Packs<T, packet_bytes>& message, std::size_t unit,
+                           Share& share, bool live) const {
     PLAIT_UNROLL
     for (int i = 0; i < Unit::share_words; ++i)
       if (live && is_data(i))
         message.store(dev, index(unit, i), from_packet<T>(Unit::word(share, i)));
   }
   template <class D>
-  PLAIT_DEVICE static void put(D& dev, Slot* slot, const Share& share, std::uint32_t flag,
-                               bool live) {
+  PLAIT_ELEMENT static void put(D& dev, Slot* slot, const Share& share, std::uint32_t flag,
+                                bool live) {
     if constexpr (std::is_same_v<Slot, Line>) {
       dev.put(slot, share, flag, live);
     } else {
@@ -120,16 +120,16 @@ class Units {
 
  private:
   /// Words of this thread's share that are data.
-  PLAIT_DEVICE unsigned data_words() const {
+  PLAIT_ELEMENT unsigned data_words() const {
     const unsigned before = lane_ * Unit::share_words;
     return Unit::words - before < unsigned{Unit::share_words} ? Unit::words - before
                                                               : Unit::share_words;
   }
-  PLAIT_DEVICE bool is_data(int i) const {
+  PLAIT_ELEMENT bool is_data(int i) const {
     return Unit::threads == 1 ? i < int{Unit::words}
                               : lane_ * Unit::share_words + static_cast<unsigned>(i) < Unit::words;
   }
-  PLAIT_DEVICE std::size_t index(std::size_t unit, int i) const {
+  PLAIT_ELEMENT std::size_t index(std::size_t unit, int i) const {
     return unit * Unit::words + lane_ * Unit::share_words + static_cast<unsigned>(i);
   }
 
@@ -143,11 +143,11 @@ class UnitSum {
  public:
   using Share = typename Unit::Share;
 
-  PLAIT_DEVICE explicit UnitSum(const Reducer<T>& reducer) : reducer_(reducer) {}
+  PLAIT_ELEMENT explicit UnitSum(const Reducer<T>& reducer) : reducer_(reducer) {}
 
   /// Adds the shares of the next `size` ranks, at most Max. `first`: they begin with rank 0.
   template <int Max>
-  PLAIT_DEVICE void add(bool first, Share (&shares)[Max], int size) {
+  PLAIT_ELEMENT void add(bool first, Share (&shares)[Max], int size) {
     PLAIT_UNROLL
     for (int i = 0; i < Unit::summed_words; ++i) {
       const PacketElements<T> head = from_packet<T>(Unit::word(shares[0], i));
@@ -165,7 +165,7 @@ class UnitSum {
     }
   }
   /// Adds the shares of two ranks, which are all. `own` is that of `rank`.
-  PLAIT_DEVICE void add_both(int rank, const Share& own, const Share& other) {
+  PLAIT_ELEMENT void add_both(int rank, const Share& own, const Share& other) {
     Share shares[2];
     PLAIT_UNROLL
     for (int i = 0; i < Unit::summed_words; ++i) {
@@ -174,7 +174,7 @@ class UnitSum {
     }
     add(true, shares, 2);
   }
-  PLAIT_DEVICE Share result() const {
+  PLAIT_ELEMENT Share result() const {
     Share share{};
     PLAIT_UNROLL
     for (int i = 0; i < Unit::summed_words; ++i)
@@ -194,7 +194,7 @@ struct LLLayout {
   std::uint32_t lanes;
 
   /// Offset of a slot in units. The same slot of the next lane is `slots` further.
-  PLAIT_DEVICE std::uint32_t at(unsigned block, Epoch epoch, int lane, std::uint32_t slot) const {
+  PLAIT_ELEMENT std::uint32_t at(unsigned block, Epoch epoch, int lane, std::uint32_t slot) const {
     return ((block * 2 + epoch.half()) * lanes + static_cast<unsigned>(lane)) * slots + slot;
   }
   constexpr std::size_t units(unsigned blocks) const {
