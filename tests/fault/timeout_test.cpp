@@ -102,8 +102,16 @@ TEST_P(Missing, TheMissingRankIsNamedAsMissing) {
       impatient());
 }
 
+class Timeout : public testing::Test {
+ protected:
+  /// A process opens a GPU in more than the deadline of these tests.
+  static void SetUpTestSuite() {
+    if (why_not(3).empty()) run_ranks(3, [](Communicator&, int) {});
+  }
+};
+
 /// Rank 1 waits in a part for rank 2. Rank 0, which waits for rank 1 in the parent, hears of that.
-TEST(Timeout, ARankThatWaitsInAPartNamesTheOneItWaitsFor) {
+TEST_F(Timeout, ARankThatWaitsInAPartNamesTheOneItWaitsFor) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
   run_ranks(
       3,
@@ -122,7 +130,7 @@ TEST(Timeout, ARankThatWaitsInAPartNamesTheOneItWaitsFor) {
       impatient());
 }
 
-TEST(Timeout, ABarrierNamesTheMissingRank) {
+TEST_F(Timeout, ABarrierNamesTheMissingRank) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(3);
   run_ranks(
       3,
@@ -138,7 +146,7 @@ TEST(Timeout, ABarrierNamesTheMissingRank) {
 
 /// A call of 0 elements is none, so the rank that has made it is behind, and the report says what
 /// may be the reason.
-TEST(Timeout, SaysThatCallsOfNothingAreNotCounted) {
+TEST_F(Timeout, SaysThatCallsOfNothingAreNotCounted) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   run_ranks(
       2,
@@ -155,7 +163,7 @@ TEST(Timeout, SaysThatCallsOfNothingAreNotCounted) {
       impatient());
 }
 
-TEST(Timeout, ALateRankIsWaitedFor) {
+TEST_F(Timeout, ALateRankIsWaitedFor) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   CommunicatorOptions options;
   options.timeout = 20s;
@@ -169,7 +177,7 @@ TEST(Timeout, ALateRankIsWaitedFor) {
       options);
 }
 
-TEST(Timeout, ZeroMeansNoDeadline) {
+TEST_F(Timeout, ZeroMeansNoDeadline) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   CommunicatorOptions options;
   options.timeout = 0s;
@@ -183,7 +191,7 @@ TEST(Timeout, ZeroMeansNoDeadline) {
       options);
 }
 
-TEST(Timeout, ComesFromTheEnvironmentToo) {
+TEST_F(Timeout, ComesFromTheEnvironmentToo) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   const ScopedEnvironment variable("PLAIT_TIMEOUT", "0.2");
   auto bootstraps = make_thread_bootstraps(2);

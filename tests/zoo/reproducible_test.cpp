@@ -285,6 +285,8 @@ TEST_P(Reproducible, AsAnOptionOfOneCall) {
 /// order, too, where GPUs are close.)
 TEST_P(Reproducible, OtherAlgorithmsGiveOtherBits) {
   if (ranks() < 3) return;  // two terms have one order
+  // So has a node of all but the last rank, where GPUs are close.
+  if (target() != BackendKind::host && GetParam() == NodesOfRanks{0, 0, 0, 1}) return;
   run_by_default([](Communicator& comm, Arena& arena) {
     const Terms<float> terms(comm.size());
     std::size_t wrong = 0;
