@@ -41,9 +41,8 @@ attempt "$cmake" -S "$source" -B "$work/plait" "${no_mpi[@]}" -DPLAIT_FORTRAN=OF
 (cd "$build" && find CMakeFiles/plait.dir CMakeFiles/plait_fmt.dir bench examples interop \
   -name '*.o' ! -path '*mpi*' ! -path '*poisson*' \
   -exec cp --parents -t "$work/plait" {} + 2>/dev/null || true)
-targets=(plait plait_nccl plait_exact plait_ceiling plait_bench plait-bench plait-info plait-tune
-  first
-  two_devices own_reduction slices)
+targets=(plait plait_nccl plait_exact plait_ceiling plait_command_line plait_bench plait-bench
+  plait-info plait-tune first two_devices own_reduction slices)
 if [ -d "$build/CMakeFiles/plait_fmt.dir" ]; then targets=(plait_fmt "${targets[@]}"); fi
 for target in "${targets[@]}"; do
   if grep -q "^$target:" "$work/plait/Makefile"; then
