@@ -13,6 +13,7 @@ readonly strict=(-DPLAIT_WERROR=ON -DCMAKE_C_FLAGS=-D_FORTIFY_SOURCE=3
 export PLAIT_CMAKE_OPTIONS="${strict[*]}"  # for ./run
 readonly tidy_files_at_most=${PLAIT_TIDY_FILES:-12}  # a file takes 5 to 15 seconds
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+cuda_architectures=90 hip_architectures='gfx90a;gfx942'  # .ci/run compiles for less
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 times=()
@@ -124,7 +125,7 @@ picture() {
 
 cuda_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
-  cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=90
+  cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=$cuda_architectures
   # Only targets that contain kernels or link them: the host target's build has already compiled
   # the host code of the tests.
   cmake --build --preset cuda --parallel "$(nproc)" --target plait plait-bench plait-info \
@@ -144,12 +145,12 @@ cuda_compiles() {
   ctest --preset cuda -R '^flash_ptx$' 2>&1 | tee "$logs/cuda"  # reads the PTX: no GPU is needed
 }
 
-# Compiles for gfx90a and gfx942 with the parts of ROCm that Debian has. Then runs the tests that
+# Compiles for AMD GPUs with the parts of ROCm that Debian has. Then runs the tests that
 # need no AMD GPU: they read the machine code of every kernel and try this build's host target.
 hip_compiles() {
   export CCACHE_DEPEND=1
   tools/rocm-root.sh
-  cmake --preset hip "${strict[@]}"
+  cmake --preset hip "${strict[@]}" "-DCMAKE_HIP_ARCHITECTURES=$hip_architectures"
   cmake --build --preset hip --parallel "$(nproc)" --target plait plait-bench plait-info \
     plait-tune zoo_test mpi_zoo_test communicator_test mpi_hip_memory_test hip_lease_test \
     own_reduction
@@ -338,7 +339,11 @@ hip() {
   [ ! -x "$nvcc" ] || hip_nvidia_compiles "$nvcc"
 }
 documentation() { ./run docs; }
-newcomer() { tools/newcomer.sh bookworm trixie; }
+# Each suite once, because a try takes 20 minutes.
+newcomer() {
+  tools/newcomer.sh --as root bookworm
+  tools/newcomer.sh --as user trixie
+}
 fuzz() { PLAIT_FUZZ_SECONDS=${PLAIT_FUZZ_SECONDS:-30} tools/fuzz.sh; }
 
 # The steps of .ci/full that .ci/run takes if a file has changed that they look at: a function, and
