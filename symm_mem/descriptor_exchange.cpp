@@ -29,7 +29,9 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/process_state.hpp"
@@ -137,7 +139,12 @@ class Exchange {
     return detail::visible_process(addresses_[index(peer)].process,
                                    addresses_[index(peer)].process_space);
   }
+  bool is_ending(int peer) const;
   bool find_ended(detail::LostRanks& lost);
+  void fail_for_ended(const std::vector<int>& ended) {
+    fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
+         ended.size() == 1 ? "it has" : "they have");
+  }
 
   int rank_, size_;
   const UniqueFd& mine_;
@@ -242,9 +249,11 @@ void Exchange::connect_to(int peer) {
   }
   if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
                 address.length) != 0) {
-    if (passes(errno)) return;  // EAGAIN: its queue is full
-    return fail("can't connect to rank {}: {}{}", peer, std::strerror(errno),
-                errno == ECONNREFUSED
+    const int error = errno;
+    if (passes(error)) return;  // EAGAIN: its queue is full
+    if (error == ECONNREFUSED && is_ending(peer)) return fail_for_ended({peer});
+    return fail("can't connect to rank {}: {}{}", peer, std::strerror(error),
+                error == ECONNREFUSED
                     ? ": it has ended or failed, or has another network namespace, and "
                       "then needs another PLAIT_NODE"
                     : "");
@@ -403,12 +412,20 @@ std::vector<int> Exchange::missing() const {
   return ranks;
 }
 
+/// A process that ends closes its sockets some time before it counts as ended.
+bool Exchange::is_ending(int peer) const {
+  const detail::Deadline soon(std::chrono::milliseconds(200));
+  while (!detail::has_ended(process_of(peer))) {
+    if (soon.expired()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 bool Exchange::find_ended(detail::LostRanks& lost) {
   const auto ended =
       lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
-  if (!ended.empty())
-    fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
-         ended.size() == 1 ? "it has" : "they have");
+  if (!ended.empty()) fail_for_ended(ended);
   return !ended.empty();
 }
 

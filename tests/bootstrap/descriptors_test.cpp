@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -102,6 +104,29 @@ TEST(DescriptorExchange, StraysAreDropped) {
     exchange_and_check(interfering, 50);
   });
   EXPECT_EQ(open_descriptors(), before);
+}
+
+/// A rank that can't connect to one that is ending blames no network namespace. Rank 0's address is
+/// that of a process whose socket is closed, and which ends soon.
+TEST(DescriptorExchange, NamesARankThatIsEnding) {
+  const pid_t child = ::fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    ::usleep(50'000);
+    ::_exit(0);
+  }
+  run_ranks(2, [child](auto& bootstrap) {
+    InterferingBootstrap interfering(*bootstrap, {}, [&](void* addresses) {
+      if (bootstrap->rank() == 0) return;
+      auto& address = *static_cast<ExchangeAddress*>(addresses);
+      address.process = child;
+      address.name.sun_path[1] = 'x';  // the kernel's names have hexadecimal digits
+    });
+    const std::string text =
+        message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(interfering, make_memfd(0)); });
+    expect_contains(text, "rank 1 got no descriptor from rank 0: it has ended");
+  });
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(DescriptorExchange, LettersAreChecked) {
