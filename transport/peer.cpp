@@ -214,11 +214,22 @@ bool Peer::send_data() {
 
 /// One frame, because the kernel that waits for it may be the one that does this work, and looking
 /// for another one costs a system call.
+/// A flow that has ended may take no more, but the farewell may be in a buffer that it has filled.
+void Peer::post_frames() {
+  for (FrameBuffer& frame : in_) {
+    if (frame.request != nullptr) continue;
+    try {
+      frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::rank_lost || in_[next_in_].request == nullptr) throw;
+      return;
+    }
+  }
+}
+
 bool Peer::receive_frames(const Listening& listening) {
   if (frames_in_ == nullptr || peer_left_) return false;
-  for (FrameBuffer& frame : in_)
-    if (frame.request == nullptr)
-      frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
+  post_frames();
   FrameBuffer& next = in_[next_in_];
   std::size_t size = 0;
   if (next.request == nullptr || !frames_in_->test(next.request, &size)) return false;

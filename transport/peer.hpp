@@ -183,6 +183,7 @@ class Peer {
   bool collect_chunks(std::uint32_t channel);
   bool send_frame();
   bool send_data();
+  void post_frames();
   bool receive_frames(const Listening& listening);
   void read(std::span<const std::byte> frame, const Listening& listening);
   void arrive(const FrameReader::Item& item);

@@ -126,6 +126,36 @@ TEST_F(NetPlugins, AFailedSendIsALostRank) {
   }
 }
 
+/// The other end is gone, and the flow takes no more. What came before is there.
+TEST_F(NetPlugins, WhatCameBeforeTheEndIsReceived) {
+  Loop loop;
+  std::vector<std::unique_ptr<Buffer>> in;
+  std::vector<Request> requests;
+  for (int i = 0; i < 3; ++i) {
+    in.push_back(std::make_unique<Buffer>(loop.receiver, 8));
+    requests.push_back(receive(*loop.transport, loop.receiver, *in.back(), 8));
+  }
+  {
+    Buffer out(loop.sender, 8);
+    for (std::uint64_t number = 0; number < 2; ++number) {
+      out.fill(number);
+      finish(*loop.transport, loop.sender, send(*loop.transport, loop.sender, out, 8));
+    }
+  }
+  loop.mesh.to[0].reset();
+  EXPECT_EQ(finish(*loop.transport, loop.receiver, requests[0]), 8U);
+  const auto takes_no_more = [&] {
+    return error_of([&] { loop.receiver.irecv(in[0]->bytes.data(), 8, *in[0]->memory); });
+  };
+  auto error = takes_no_more();
+  for (int again = 0; again < 20 && !error; ++again) error = takes_no_more();
+  expect_error(error, ErrorCode::rank_lost, HasSubstr("irecv: remote error (6)"));
+  EXPECT_EQ(finish(*loop.transport, loop.receiver, requests[1]), 8U);
+  EXPECT_TRUE(in[1]->begins_with(1, 8U));
+  expect_error(error_of([&] { finish(*loop.transport, loop.receiver, requests[2]); }),
+               ErrorCode::rank_lost, HasSubstr("test: remote error (6)"));
+}
+
 TEST_F(NetPlugins, AFailedRegistrationIsNot) {
   Loop loop;
   const Scoped fault(faults, "fail_register", 1);

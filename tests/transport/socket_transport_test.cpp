@@ -253,6 +253,22 @@ TEST(SocketTransport, AcceptsWhenFilesCanBeOpenedAgain) {
   wait_until(*here, [&] { return listener->accept() != nullptr; });
 }
 
+/// And so do its calls.
+TEST(SocketTransport, ConnectsWhenFilesCanBeOpenedAgain) {
+  auto here = make(), there = make();
+  auto listener = here->listen();
+  std::unique_ptr<SendFlow> flow;
+  const auto connect = [&] { return (flow = there->connect(listener->address())) != nullptr; };
+  {
+    const test::ResourceLimit no_more_files(RLIMIT_NOFILE, 3);
+    for (int i = 0; i < 10; ++i) EXPECT_FALSE(connect());
+  }
+  wait_until(*here, [&] {
+    static_cast<void>(listener->accept());
+    return connect();
+  });
+}
+
 /// There and back over one connection, with messages longer than what is read ahead.
 TEST(SocketTransport, AFlowBackSharesTheConnection) {
   auto here = make(), there = make();

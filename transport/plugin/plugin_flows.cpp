@@ -58,29 +58,30 @@ PluginRequests::Entry* PluginRequests::free_entry() {
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-void PluginRequests::check(Result result, const char* call) {
+void PluginRequests::check(Result result, const char* call, std::optional<Error>& failure) {
   try {
     plugin_->check(result, call, true);
   } catch (const Error& error) {
-    error_ = error;
+    failure = error;
     throw;
   }
 }
 
 void PluginRequests::require_whole() const {
-  if (error_) throw Error(*error_);
+  for (const auto& failure : {error_, start_error_})
+    if (failure) throw Error(*failure);
 }
 
 bool PluginRequests::is_done(Entry& entry) {
   int done = 0, bytes = 0;
-  check((*plugin_)->requests().test(entry.request, &done, &bytes), "test");
+  check((*plugin_)->requests().test(entry.request, &done, &bytes), "test", error_);
   if (done == 0) return false;
   if (!entry.flushes) entry.bytes = static_cast<std::size_t>(bytes);
   return true;
 }
 
 bool PluginRequests::test(Request request, void* comm, std::size_t* received) {
-  require_whole();
+  if (error_) throw Error(*error_);
   auto& entry = *static_cast<Entry*>(request);
   if (!is_done(entry)) return false;
   if (comm != nullptr && entry.bytes > entry.room) {
@@ -96,7 +97,7 @@ bool PluginRequests::test(Request request, void* comm, std::size_t* received) {
     int bytes = static_cast<int>(entry.bytes);
     entry.flushes = true;
     check((*plugin_)->requests().iflush(comm, 1, &entry.data, &bytes, &memory, &entry.request),
-          "iflush");
+          "iflush", error_);
     // Null: this network needs no flush.
     if (entry.request != nullptr && !is_done(entry)) return false;
   }
@@ -129,7 +130,7 @@ Request PluginSendFlow::isend(const void* data, std::size_t bytes, Registration&
   if (entry == nullptr) return nullptr;
   auto& registered = static_cast<PluginRegistration&>(memory);
   void* request = nullptr;
-  requests_.check(
+  requests_.check_started(
       (*device_.plugin)->isend(comm_, const_cast<void*>(data), bytes, registered.get(), &request),
       "isend");
   if (request == nullptr) return nullptr;
@@ -161,8 +162,8 @@ Request PluginReceiveFlow::irecv(void* data, std::size_t bytes, Registration& me
   if (entry == nullptr) return nullptr;
   auto& registered = static_cast<PluginRegistration&>(memory);
   void* request = nullptr;
-  requests_.check((*device_.plugin)->irecv(comm_, data, bytes, registered.get(), &request),
-                  "irecv");
+  requests_.check_started((*device_.plugin)->irecv(comm_, data, bytes, registered.get(), &request),
+                          "irecv");
   if (request == nullptr) return nullptr;
   *entry = {.in_use = true, .request = request, .data = data, .room = bytes, .memory = &registered};
   return entry;

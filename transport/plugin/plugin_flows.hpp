@@ -58,18 +58,21 @@ class PluginRequests {
 
   /// An entry that is free, or null.
   Entry* free_entry();
-  /// Throws what the flow throws from then on.
-  void check(net_interface::Result result, const char* call);
+  /// Throws what the flow throws from then on, but for `test`: what was started before may be done.
+  void check_started(net_interface::Result result, const char* call) {
+    check(result, call, start_error_);
+  }
   void require_whole() const;
   /// `comm`: of a receiving flow, for the flush.
   bool test(Request request, void* comm, std::size_t* received);
 
  private:
+  void check(net_interface::Result result, const char* call, std::optional<Error>& failure);
   bool is_done(Entry& entry);
 
   std::shared_ptr<const NetPlugin> plugin_;
   std::array<Entry, net_interface::most_requests> entries_;
-  std::optional<Error> error_;
+  std::optional<Error> error_, start_error_;
 };
 
 class PluginSendFlow final : public SendFlow {

@@ -60,9 +60,15 @@ void FlowCall::dial(Line& line) {
   GroupFd socket(new_fd([&] {
     return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   }));
-  if (!socket.valid())
+  if (!socket.valid()) {
+    const int error = errno;
+    line.socket = WatchedSocket();  // `advance` dials again
+    if ((error == EMFILE || error == ENFILE) &&
+        std::chrono::steady_clock::now() < begun_ + patience_with_files)
+      return;
     throw Error(ErrorCode::bootstrap,
-                fmt::format("connecting to {}: {}", to_text(to_), system_text(errno)));
+                fmt::format("connecting to {}: {}", to_text(to_), system_text(error)));
+  }
   plait::detail::prepare_connection(socket.get());
   const int status = ::connect(socket.get(), address.get(), address.length);
   const int error = status == 0 || errno == EINPROGRESS || errno == EINTR ? 0 : errno;
@@ -86,6 +92,7 @@ void FlowCall::fail(Line& line, int error) {
 void FlowCall::advance(std::size_t index) {
   Line& line = lines_[index];
   if (line.complete) return;
+  if (!line.socket.valid()) return dial(line);
   if (!line.connected) {
     pollfd entry{line.socket.get(), POLLOUT, 0};
     if (::poll(&entry, 1, 0) <= 0) return;

@@ -25,8 +25,6 @@ constexpr std::chrono::seconds patience{5};
 /// For the other connections of a flow whose rank is known. It is longer than a rank tries to
 /// connect, so only flows that their rank has given up run out of it.
 constexpr std::chrono::seconds patience_with_ranks{120};
-/// While this process can open no more files. Calls wait at the listener in the meantime.
-constexpr std::chrono::seconds patience_with_files{10};
 
 std::string system_text(int error) { return std::generic_category().message(error); }
 

@@ -17,6 +17,10 @@
 
 namespace plait::transport {
 
+/// While this process can open no more files. Calls wait at the listener in the meantime, and this
+/// rank calls nobody.
+inline constexpr std::chrono::seconds patience_with_files{10};
+
 /// The connections of a flow, in the order of their index.
 using FlowSockets = std::vector<WatchedSocket>;
 
