@@ -7,6 +7,7 @@
 #include <barrier>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -23,6 +24,7 @@
 #include "plait/error.hpp"
 #include "plait/unique_id.hpp"
 #include "support/bootstrap_conduct.hpp"
+#include "support/data.hpp"
 
 namespace plait {
 namespace {
@@ -132,14 +134,16 @@ TEST(SocketGroups, ExchangeMoreThanASocketHolds) {
   const UniqueId id = UniqueId::create();
   on_threads(3, [&](int rank) {
     auto group = make_socket_bootstrap(id, rank, 3);
-    const std::size_t bytes = std::size_t{30} << 20;  // in two messages
-    std::vector<unsigned char> mine(bytes, static_cast<unsigned char>(rank + 1)), all(3 * bytes);
-    group->all_gather(mine.data(), all.data(), bytes);
+    const std::size_t words = (std::size_t{30} << 20) / sizeof(std::uint64_t);  // in two messages
+    const auto of = [&](std::size_t peer) {
+      std::vector<std::uint64_t> data(words);
+      for (std::size_t i = 0; i < words; ++i) data[i] = test::hash(1, peer, i);
+      return data;
+    };
+    std::vector<std::uint64_t> all(3 * words);
+    group->all_gather(of(static_cast<std::size_t>(rank)).data(), all.data(), words * sizeof all[0]);
     for (std::size_t peer = 0; peer < 3; ++peer)
-      EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(peer * bytes),
-                           all.begin() + static_cast<std::ptrdiff_t>((peer + 1) * bytes),
-                           static_cast<unsigned char>(peer + 1)),
-                static_cast<std::ptrdiff_t>(bytes));
+      EXPECT_EQ(std::memcmp(all.data() + peer * words, of(peer).data(), words * sizeof all[0]), 0);
   });
 }
 

@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// All orders that differ from taking turns in at most so many places.
 TEST_P(Parting, InAllOrdersNearTakingTurns) {
-  constexpr int most_deviations = 2;
+  constexpr int most_deviations = test::under_tsan ? 1 : 2;
   std::uint64_t plays = 0;
   const std::function<bool(std::vector<std::size_t>, int)> explore =
       [&](std::vector<std::size_t> choices, int left) {
@@ -368,7 +368,7 @@ TEST_P(Parting, InAllOrdersNearTakingTurns) {
         return true;
       };
   EXPECT_TRUE(explore({}, most_deviations));
-  EXPECT_GT(plays, 50u);
+  EXPECT_GT(plays, test::under_tsan ? 10u : 50u);
 }
 
 /// Where some of what can happen is much slower than the rest, which changes now and then.
