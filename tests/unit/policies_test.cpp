@@ -155,7 +155,8 @@ TEST(Estimates, AreCorrectedForStrangers) {
   EXPECT_EQ(of_kin.fixed, of_ring.fixed);
   EXPECT_EQ(of_kin.bytes, of_ring.bytes);
   double fixed = 1, bytes = 1, rows = 0;
-  for (const auto& [collective, name, its_fixed, its_bytes] : sections().at(1).rows)
+  const auto all = sections();
+  for (const auto& [collective, name, its_fixed, its_bytes] : all.at(1).rows)
     if (collective == Collective::all_reduce) {
       fixed *= its_fixed;
       bytes *= its_bytes;
