@@ -76,8 +76,8 @@ class SendFlow : public Flow {
 class ReceiveFlow : public Flow {
  public:
   /// Posts a buffer for the next message that has none yet. The message may be shorter than
-  /// `bytes`; a longer one is Error(bootstrap). Null: the flow takes no more buffers now. May
-  /// be Error(rank_lost) while messages that came before lie in buffers posted earlier. Never waits.
+  /// `bytes`; a longer one is Error(bootstrap). Null: the flow takes no more buffers now. May be
+  /// Error(rank_lost) while messages that came before lie in buffers posted earlier. Never waits.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
   /// A flow back to the sender over the same connection, which it has from `SendFlow::replies`;
   /// once per flow. Null: this transport's connections go one way.
