@@ -1,7 +1,7 @@
 /* The table of the collectives: what each takes, and which buffers it has. The library, the
  * bindings and the tests make what they have for each collective from it.
  *
- * Only macros, so C can read it; cmake/PlaitCollectives.cmake reads the rows for Fortran. */
+ * Only macros, so C can read it; cmake/PlaitFortran.cmake reads the rows for Fortran. */
 #ifndef PLAIT_COLLECTIVE_TABLE_H /* SPDX-License-Identifier: Apache-2.0 */
 #define PLAIT_COLLECTIVE_TABLE_H
 

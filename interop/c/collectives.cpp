@@ -2,7 +2,7 @@
 #include <span>
 
 #include "communicator/groups/open_group.hpp"
-#include "interop/c/border.hpp"
+#include "interop/c/arguments.hpp"
 #include "plait/collective_table.h"
 #include "plait/group.hpp"
 
@@ -100,39 +100,19 @@ using namespace plait::c;
 PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
 #undef PLAIT_DEFINE
 
-plait_status plait_all_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
-                                 const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued(
-      "plait_all_reduce_by", comm, made(Collective::all_reduce, count), [&](const Caller& by) {
-        by.comm.all_reduce(send, recv, count, host_operation(by.where, op), stream_ref(stream));
-      });
-}
-plait_status plait_reduce_scatter_by(plait_comm comm, const void* send, void* recv, size_t count,
-                                     const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_reduce_scatter_by", comm, made(Collective::reduce_scatter, count),
-                  [&](const Caller& by) {
-                    by.comm.reduce_scatter(send, recv, count, host_operation(by.where, op),
-                                           stream_ref(stream));
-                  });
-}
-plait_status plait_reduce_by(plait_comm comm, const void* send, void* recv, size_t count,
-                             const plait_host_operation* op, int root, plait_stream_t stream) {
-  return enqueued("plait_reduce_by", comm, made(Collective::reduce, count), [&](const Caller& by) {
-    by.comm.reduce(send, recv, count, host_operation(by.where, op), root, stream_ref(stream));
-  });
-}
-plait_status plait_scan_by(plait_comm comm, const void* send, void* recv, size_t count,
-                           const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_scan_by", comm, made(Collective::scan, count), [&](const Caller& by) {
-    by.comm.scan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
-  });
-}
-plait_status plait_exscan_by(plait_comm comm, const void* send, void* recv, size_t count,
-                             const plait_host_operation* op, plait_stream_t stream) {
-  return enqueued("plait_exscan_by", comm, made(Collective::exscan, count), [&](const Caller& by) {
-    by.comm.exscan(send, recv, count, host_operation(by.where, op), stream_ref(stream));
-  });
-}
+// Those that reduce have a form for an operation of the program.
+#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                                       \
+  PLAIT_IF_##OP(plait_status plait_##NAME##_by(                                                    \
+      plait_comm comm, const void* send, void* recv, size_t count, const plait_host_operation* op, \
+      PLAIT_IF_##ROOT(int root, ) plait_stream_t stream) {                                         \
+    return enqueued("plait_" #NAME "_by", comm, made(Collective::NAME, count),                     \
+                    [&](const Caller& by) {                                                        \
+                      by.comm.NAME(send, recv, count, host_operation(by.where, op),                \
+                                   PLAIT_IF_##ROOT(root, ) stream_ref(stream));                    \
+                    });                                                                            \
+  })
+PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
+#undef PLAIT_DEFINE
 
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {

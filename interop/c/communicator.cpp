@@ -3,35 +3,26 @@
 #include <iterator>
 #include <map>
 
-#include "interop/c/border.hpp"
+#include "interop/c/arguments.hpp"
 #include "plait/unique_id.hpp"
 
 namespace plait::c {
 namespace {
 
-/// The streams of `plait_stream_create`. The caller gets the device's own stream instead of a
-/// handle, so that other libraries can use it.
-struct Streams {
+/// What `plait_stream_create` and `plait_event_create` have made. The caller gets the runtime's own
+/// stream or event instead of a handle, so that other libraries can use it.
+template <class T>
+struct Made {
   std::mutex mutex;
-  std::map<void*, Stream> all;
+  std::map<void*, T> all;
 
-  static Streams& instance() {
-    // Never destroyed, because a device's runtime may be gone earlier.
-    static auto* streams = new Streams;
-    return *streams;
+  static Made& instance() {
+    static auto* made = new Made;  // never destroyed: a device's runtime may be gone earlier
+    return *made;
   }
 };
-
-/// The events of `plait_event_create`. The caller gets the runtime's own event, as for streams.
-struct Events {
-  std::mutex mutex;
-  std::map<void*, Event> all;
-
-  static Events& instance() {
-    static auto* events = new Events;  // never destroyed, as the streams
-    return *events;
-  }
-};
+using Streams = Made<Stream>;
+using Events = Made<Event>;
 
 /// Runs `body(Communicator&)`.
 template <class Body>

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "interop/c/border.hpp"
+#include "interop/c/arguments.hpp"
 #include "plait/error.hpp"
 #include "plait/mpi.hpp"
 #include "plait/plait_mpi.h"

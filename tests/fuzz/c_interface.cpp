@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "interop/c/border.hpp"
+#include "interop/c/arguments.hpp"
 #include "plait/collective_table.h"
 #include "plait/plait.h"
 #include "plait/plait.hpp"

@@ -1,4 +1,4 @@
-#include "interop/c/border.hpp"
+#include "interop/c/arguments.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,54 +16,40 @@ thread_local const char* last_error = "";
 constexpr plait_status status_of(ErrorCode code) {
   return static_cast<plait_status>(static_cast<int>(code) + 1);
 }
-static_assert(status_of(ErrorCode::invalid_argument) == PLAIT_ERROR_INVALID_ARGUMENT);
-static_assert(status_of(ErrorCode::unsupported) == PLAIT_ERROR_UNSUPPORTED);
-static_assert(status_of(ErrorCode::mismatch) == PLAIT_ERROR_MISMATCH);
-static_assert(status_of(ErrorCode::no_peer_access) == PLAIT_ERROR_NO_PEER_ACCESS);
-static_assert(status_of(ErrorCode::out_of_memory) == PLAIT_ERROR_OUT_OF_MEMORY);
-static_assert(status_of(ErrorCode::timeout) == PLAIT_ERROR_TIMEOUT);
-static_assert(status_of(ErrorCode::aborted) == PLAIT_ERROR_ABORTED);
-static_assert(status_of(ErrorCode::rank_lost) == PLAIT_ERROR_RANK_LOST);
-static_assert(status_of(ErrorCode::backend) == PLAIT_ERROR_BACKEND);
-static_assert(status_of(ErrorCode::bootstrap) == PLAIT_ERROR_BOOTSTRAP);
 constexpr int last_code = static_cast<int>(ErrorCode::bootstrap);
 
 template <class Cpp, class C>
 constexpr bool same(Cpp cpp, C c) {
   return static_cast<int>(cpp) == static_cast<int>(c);
 }
-static_assert(same(DataType::i8, PLAIT_I8) && same(DataType::u8, PLAIT_U8) &&
-              same(DataType::i32, PLAIT_I32));
-static_assert(same(DataType::u32, PLAIT_U32) && same(DataType::i64, PLAIT_I64) &&
-              same(DataType::u64, PLAIT_U64));
-static_assert(same(DataType::f16, PLAIT_F16) && same(DataType::bf16, PLAIT_BF16) &&
-              same(DataType::f8e4m3, PLAIT_F8E4M3));
-static_assert(same(DataType::f8e5m2, PLAIT_F8E5M2) && same(DataType::f32, PLAIT_F32) &&
-              same(DataType::f64, PLAIT_F64));
-static_assert(same(DataType::boolean, PLAIT_BOOL) && same(DataType::i16, PLAIT_I16) &&
-              same(DataType::u16, PLAIT_U16));
-static_assert(same(DataType::complex_f32, PLAIT_COMPLEX_F32) &&
-              same(DataType::complex_f64, PLAIT_COMPLEX_F64));
-static_assert(same(DataType::f32_i32, PLAIT_F32_I32) && same(DataType::f64_i32, PLAIT_F64_I32));
-static_assert(same(DataType::i32_i32, PLAIT_I32_I32) && same(DataType::i64_i32, PLAIT_I64_I32));
+// clang-format off
+#define SAME(CPP, C) static_assert(status_of(ErrorCode::CPP) == PLAIT_ERROR_##C);
+SAME(invalid_argument, INVALID_ARGUMENT) SAME(unsupported, UNSUPPORTED) SAME(mismatch, MISMATCH)
+SAME(no_peer_access, NO_PEER_ACCESS) SAME(out_of_memory, OUT_OF_MEMORY) SAME(timeout, TIMEOUT)
+SAME(aborted, ABORTED) SAME(rank_lost, RANK_LOST) SAME(backend, BACKEND) SAME(bootstrap, BOOTSTRAP)
+#undef SAME
+#define SAME(CPP, C) static_assert(same(DataType::CPP, PLAIT_##C));
+SAME(i8, I8) SAME(u8, U8) SAME(i32, I32) SAME(u32, U32) SAME(i64, I64) SAME(u64, U64)
+SAME(f16, F16) SAME(bf16, BF16) SAME(f8e4m3, F8E4M3) SAME(f8e5m2, F8E5M2) SAME(f32, F32)
+SAME(f64, F64) SAME(boolean, BOOL) SAME(i16, I16) SAME(u16, U16) SAME(complex_f32, COMPLEX_F32)
+SAME(complex_f64, COMPLEX_F64) SAME(f32_i32, F32_I32) SAME(f64_i32, F64_I32)
+SAME(i32_i32, I32_I32) SAME(i64_i32, I64_I32)
+#undef SAME
+#define SAME(CPP, C) static_assert(same(ReduceOp::CPP, PLAIT_##C));
+SAME(sum, SUM) SAME(prod, PROD) SAME(min, MIN) SAME(max, MAX) SAME(avg, AVG)
+SAME(premul_sum, PREMUL_SUM) SAME(band, BAND) SAME(bor, BOR) SAME(bxor, BXOR) SAME(land, LAND)
+SAME(lor, LOR) SAME(lxor, LXOR) SAME(minloc, MINLOC) SAME(maxloc, MAXLOC)
+#undef SAME
+#define SAME(CPP, C) static_assert(same(BackendKind::CPP, PLAIT_BACKEND_##C));
+SAME(host, HOST) SAME(cuda, CUDA) SAME(hip, HIP)
+#undef SAME
 static_assert(data_type_count == PLAIT_I64_I32 + 1, "a data type is missing in plait.h");
-static_assert(same(ReduceOp::sum, PLAIT_SUM) && same(ReduceOp::prod, PLAIT_PROD) &&
-              same(ReduceOp::min, PLAIT_MIN));
-static_assert(same(ReduceOp::max, PLAIT_MAX) && same(ReduceOp::avg, PLAIT_AVG) &&
-              same(ReduceOp::premul_sum, PLAIT_PREMUL_SUM));
-static_assert(same(ReduceOp::band, PLAIT_BAND) && same(ReduceOp::bor, PLAIT_BOR) &&
-              same(ReduceOp::bxor, PLAIT_BXOR));
-static_assert(same(ReduceOp::land, PLAIT_LAND) && same(ReduceOp::lor, PLAIT_LOR) &&
-              same(ReduceOp::lxor, PLAIT_LXOR));
-static_assert(same(ReduceOp::minloc, PLAIT_MINLOC) && same(ReduceOp::maxloc, PLAIT_MAXLOC));
 static_assert(reduce_op_count == PLAIT_MAXLOC + 1, "an operation is missing in plait.h");
+// clang-format on
 #define PLAIT_SAME(NAME, ENUMERATOR, ...) static_assert(same(Collective::NAME, PLAIT_##ENUMERATOR));
 PLAIT_COLLECTIVES(PLAIT_SAME, PLAIT_SAME)
 #undef PLAIT_SAME
 static_assert(collective_count == PLAIT_EXSCAN + 1, "a collective is missing in plait.h");
-static_assert(same(BackendKind::host, PLAIT_BACKEND_HOST) &&
-              same(BackendKind::cuda, PLAIT_BACKEND_CUDA));
-static_assert(same(BackendKind::hip, PLAIT_BACKEND_HIP));
 static_assert(proc_null == PLAIT_PROC_NULL);
 
 /// A number of blocks or threads. Languages without unsigned numbers may pass a negative one.
