@@ -96,7 +96,7 @@ endforeach()
 # component `fortran`.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/interop/fortran/ ${plait_fortran_generated}/
   DESTINATION ${plait_package_folder}/fortran
-  COMPONENT development FILES_MATCHING PATTERN "*.[fF]90" PATTERN "*.inc"
+  COMPONENT development FILES_MATCHING PATTERN "*.[fF]90"
   PATTERN plait_mpi.f90 EXCLUDE)
 install(EXPORT plaitTargets NAMESPACE plait:: DESTINATION ${plait_package_folder}
   COMPONENT development)

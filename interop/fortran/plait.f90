@@ -5,9 +5,12 @@
 ! The last argument of every procedure is an optional `status`: PLAIT_SUCCESS or an error, which
 ! plait_last_error() describes in one sentence. Without `status` an error writes that sentence and
 ! stops the program. `stream` is a native stream; without it a call uses the default stream.
+! Arguments that may be left out come last. A function returns what the function of plait.h writes to
+! its last argument.
 !
 ! The module plait_mpi has all of this one, and makes communicators from MPI's.
 module plait
+  use plait_types
   use plait_base
   use plait_real32
   use plait_real64
@@ -24,5 +27,5 @@ module plait
   use plait_pairs_int64
   implicit none
   public
-  private :: finish, are_one_each
+  private :: finish, are_one_each, is_root
 end module plait

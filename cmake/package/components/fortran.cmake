@@ -9,12 +9,8 @@ include(${CMAKE_CURRENT_LIST_DIR}/plait-c.cmake)
 # The whole project has one plait_fortran; imported targets, in contrast, exist once per folder.
 if(NOT TARGET plait_fortran)
   set(plait_fortran_folder ${CMAKE_CURRENT_LIST_DIR}/fortran)
-  set(plait_fortran_sources plait_c.f90 plait_base.f90 plait_arrays.f90
-      plait_real32.F90 plait_real64.F90 plait_complex_real32.F90 plait_complex_real64.F90
-      plait_int8.F90 plait_int16.F90 plait_int32.F90 plait_int64.F90 plait_logical.F90
-      plait_pairs_real32.F90 plait_pairs_real64.F90 plait_pairs_int32.F90 plait_pairs_int64.F90
-      plait.f90)
-  list(TRANSFORM plait_fortran_sources PREPEND ${plait_fortran_folder}/)
+  file(GLOB plait_fortran_sources ${plait_fortran_folder}/*.[fF]90)
+  list(FILTER plait_fortran_sources EXCLUDE REGEX "/plait_mpi.f90$")
   add_library(plait_fortran STATIC ${plait_fortran_sources})
   set_target_properties(plait_fortran PROPERTIES POSITION_INDEPENDENT_CODE ON
     Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plait_fortran)

@@ -7,7 +7,7 @@ module communicators
   use checks
   implicit none
   private
-  public :: create, symmetric_memory, two_in_a_group, questions
+  public :: create, symmetric_memory, questions
 
 contains
 
@@ -79,30 +79,6 @@ contains
     call plait_view(buffer, gone, status)
     call refused(status, 'buffer', 'has been destroyed')
     call check(.not. associated(gone), 'a view of what is gone')
-  end subroutine
-
-  !> Each rank names them in its own order, on one stream.
-  subroutine two_in_a_group()
-    type(plait_comm) :: other
-    real(real32), asynchronous :: x(100), y(100)
-    integer :: i, turn
-    call plait_comm_duplicate(comm, other)
-    x = value(rank, [(i, i = 1, 100)])
-    y = value(rank, [(i, i = 101, 200)])
-    call plait_group_start()
-    do turn = 0, 1
-      if (mod(turn + rank, 2) == 0) then
-        call plait_all_reduce_in_place(comm, x, PLAIT_SUM, stream)
-      else
-        call plait_all_reduce_in_place(other, y, PLAIT_SUM, stream)
-      end if
-    end do
-    call plait_group_end()
-    call plait_synchronize(comm, stream)
-    call check(all(x == total([(i, i = 1, 100)])) .and. all(y == total([(i, i = 101, 200)])), &
-      'two communicators in a group')
-    call plait_synchronize(other, stream)
-    call plait_comm_destroy(other)
   end subroutine
 
   subroutine questions()

@@ -7,6 +7,7 @@ program fortran_test
   use collectives
   use communicators
   use completion_calls, only: completion
+  use floating_point_traps
   use message_calls, only: halos, messages, uneven_blocks
   use operation_calls, only: operations
   use other_types
@@ -14,17 +15,14 @@ program fortran_test
   implicit none
 
   if (command_argument_count() > 0) call stop_without_status()
+  call are_as_before(.true.)
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
   call create()
   call all_reduces()
-  call others()
-  call in_place()
   call uneven_reductions()
-  call complex_numbers()
-  call short_integers()
-  call logicals()
+  call numbers()
   call pairs()
   call pairs_by_address()
   call unfit_operations()
@@ -35,14 +33,15 @@ program fortran_test
   call halos()
   call completion()
   call symmetric_memory()
-  call two_in_a_group()
   call addresses()
   call questions()
   call refusals()
   call mistakes_enqueue_nothing()
   call one_rank_is_refused()
+  call traps()
   call plait_stream_destroy(stream)
   call plait_comm_destroy(comm)
+  call are_as_before(.false.)
   call MPI_Allreduce(MPI_IN_PLACE, failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
   if (rank == 0) print '(i0, 2a)', ranks, ' ranks: ', merge('passed', 'FAILED', failures == 0)
   call MPI_Finalize()

@@ -7,6 +7,7 @@ module operation_calls
   implicit none
   private
   public :: operations
+  integer, parameter :: n = 700
 
 contains
 
@@ -44,12 +45,10 @@ contains
   end function
 
   subroutine operations()
-    integer, parameter :: n = 700
     real(real64), allocatable, target, asynchronous :: send(:, :, :), recv(:, :, :)
     integer(c_size_t), target, asynchronous :: calls
     type(plait_host_operation) :: op
     integer :: i, status
-    logical :: right(5)
     call check(op%size == c_sizeof(op), 'size of plait_host_operation')
     calls = 0
     op = plait_host_operation(function=c_funloc(multiply), element_bytes=32, alignment=8, &
@@ -58,44 +57,20 @@ contains
     do i = 1, n * ranks
       send(:, :, i) = matrix(rank, i)
     end do
-    right = .true.
     call plait_all_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      right(1) = right(1) .and. all(recv(:, :, i) == product_of(ranks, i))
-    end do
+    call check_product('all_reduce_by', recv, ranks, 0)
     call plait_reduce_scatter_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      right(2) = right(2) .and. all(recv(:, :, i) == product_of(ranks, rank * n + i))
-    end do
+    call check_product('reduce_scatter_by', recv, ranks, rank * n)
     call plait_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, 0, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      right(3) = right(3) .and. (rank /= 0 .or. all(recv(:, :, i) == product_of(ranks, i)))
-    end do
+    if (rank == 0) call check_product('reduce_by', recv, ranks, 0)
     call plait_scan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      right(4) = right(4) .and. all(recv(:, :, i) == product_of(rank + 1, i))
-    end do
+    call check_product('scan_by', recv, rank + 1, 0)
     recv = -1
     call plait_exscan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      if (rank == 0) right(5) = right(5) .and. all(recv(:, :, i) == -1)
-      if (rank > 0) right(5) = right(5) .and. all(recv(:, :, i) == product_of(rank, i))
-    end do
+    if (rank > 0) call check_product('exscan_by', recv, rank, 0)
     call plait_scan_by(comm, c_loc(send), c_loc(send), int(n, c_size_t), op, stream)
-    call plait_synchronize(comm, stream)
-    do i = 1, n
-      right(4) = right(4) .and. all(send(:, :, i) == product_of(rank + 1, i))
-    end do
-    call check(right(1), 'all_reduce_by')
-    call check(right(2), 'reduce_scatter_by')
-    call check(right(3), 'reduce_by')
-    call check(right(4), 'scan_by')
-    call check(right(5), 'exscan_by')
+    call check_product('scan_by in place', send, rank + 1, 0)
+    if (rank == 0) call check(all(recv == -1), 'exscan_by has written on rank 0')
     call check(calls > 0 .or. ranks == 1, 'calls of the procedure')
     op%function = c_null_funptr
     call plait_all_reduce_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream, status)
@@ -105,5 +80,15 @@ contains
     call refused(status, 'scan: rank', 'function is null')
     call plait_exscan_by(comm, c_loc(send), c_loc(recv), int(n, c_size_t), op, stream, status)
     call refused(status, 'exscan: rank', 'function is null')
+  end subroutine
+
+  !> Waits, and compares n products of the first `terms` ranks, from place `first` on.
+  subroutine check_product(what, got, terms, first)
+    character(*), intent(in) :: what
+    real(real64), intent(in), asynchronous :: got(2, 2, *)
+    integer, intent(in) :: terms, first
+    integer :: i
+    call plait_synchronize(comm, stream)
+    call check(all([(all(got(:, :, i) == product_of(terms, first + i)), i = 1, n)]), what)
   end subroutine
 end module operation_calls
