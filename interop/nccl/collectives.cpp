@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "interop/nccl/border.hpp"
 #include "interop/nccl/config.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 #include "interop/nccl/group.hpp"
 #include "interop/nccl/reductions.hpp"
@@ -190,122 +190,34 @@ Result message(const Wish& wish, bool sends) noexcept {
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::nccl;
 
-Result plait::nccl::ncclAllReduceConfig(const void* send, void* recv, std::size_t count,
-                                        TypeNumber type, OpNumber op, CommHandle comm,
-                                        StreamHandle stream, const CallConfig* config) {
-  return collective(
-      {"ncclAllReduce", Collective::all_reduce, send, recv, count, type, comm, stream, config, op});
-}
-Result plait::nccl::ncclAllReduce(const void* send, void* recv, std::size_t count, TypeNumber type,
-                                  OpNumber op, CommHandle comm, StreamHandle stream) {
-  return ncclAllReduceConfig(send, recv, count, type, op, comm, stream, nullptr);
-}
+#define PLAIT_DEFINE(NAME, COLLECTIVE, OP, ROOT)                                                  \
+  Result plait::nccl::nccl##NAME##Config(PLAIT_NCCL_PARAMETERS(OP, ROOT),                         \
+                                         const CallConfig* config) {                              \
+    Wish wish{                                                                                    \
+        "nccl" #NAME, Collective::COLLECTIVE, send, recv, count, type, comm, stream, config};     \
+    PLAIT_IF_##OP(wish.op = op;) PLAIT_IF_##ROOT(wish.root = root;) return collective(wish);      \
+  }                                                                                               \
+  Result plait::nccl::nccl##NAME(PLAIT_NCCL_PARAMETERS(OP, ROOT)) {                               \
+    return nccl##NAME##Config(send, recv, count, type,                                            \
+                              PLAIT_IF_##OP(op, ) PLAIT_IF_##ROOT(root, ) comm, stream, nullptr); \
+  }
+PLAIT_NCCL_COLLECTIVES(PLAIT_DEFINE)
+#undef PLAIT_DEFINE
 
-Result plait::nccl::ncclReduceScatterConfig(const void* send, void* recv, std::size_t count,
-                                            TypeNumber type, OpNumber op, CommHandle comm,
-                                            StreamHandle stream, const CallConfig* config) {
-  return collective({"ncclReduceScatter", Collective::reduce_scatter, send, recv, count, type, comm,
-                     stream, config, op});
-}
-Result plait::nccl::ncclReduceScatter(const void* send, void* recv, std::size_t count,
-                                      TypeNumber type, OpNumber op, CommHandle comm,
-                                      StreamHandle stream) {
-  return ncclReduceScatterConfig(send, recv, count, type, op, comm, stream, nullptr);
-}
-
-Result plait::nccl::ncclAllGatherConfig(const void* send, void* recv, std::size_t count,
-                                        TypeNumber type, CommHandle comm, StreamHandle stream,
-                                        const CallConfig* config) {
-  return collective(
-      {"ncclAllGather", Collective::all_gather, send, recv, count, type, comm, stream, config});
-}
-Result plait::nccl::ncclAllGather(const void* send, void* recv, std::size_t count, TypeNumber type,
-                                  CommHandle comm, StreamHandle stream) {
-  return ncclAllGatherConfig(send, recv, count, type, comm, stream, nullptr);
-}
-
-Result plait::nccl::ncclBroadcastConfig(const void* send, void* recv, std::size_t count,
-                                        TypeNumber type, int root, CommHandle comm,
-                                        StreamHandle stream, const CallConfig* config) {
-  return collective({"ncclBroadcast", Collective::broadcast, send, recv, count, type, comm, stream,
-                     config, op_sum, root});
-}
-Result plait::nccl::ncclBroadcast(const void* send, void* recv, std::size_t count, TypeNumber type,
-                                  int root, CommHandle comm, StreamHandle stream) {
-  return ncclBroadcastConfig(send, recv, count, type, root, comm, stream, nullptr);
-}
 Result plait::nccl::ncclBcast(void* buffer, std::size_t count, TypeNumber type, int root,
                               CommHandle comm, StreamHandle stream) {
   return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }
 
-Result plait::nccl::ncclReduceConfig(const void* send, void* recv, std::size_t count,
-                                     TypeNumber type, OpNumber op, int root, CommHandle comm,
-                                     StreamHandle stream, const CallConfig* config) {
-  return collective(
-      {"ncclReduce", Collective::reduce, send, recv, count, type, comm, stream, config, op, root});
-}
-Result plait::nccl::ncclReduce(const void* send, void* recv, std::size_t count, TypeNumber type,
-                               OpNumber op, int root, CommHandle comm, StreamHandle stream) {
-  return ncclReduceConfig(send, recv, count, type, op, root, comm, stream, nullptr);
-}
-
-Result plait::nccl::ncclAlltoAllConfig(const void* send, void* recv, std::size_t count,
-                                       TypeNumber type, CommHandle comm, StreamHandle stream,
-                                       const CallConfig* config) {
-  return collective(
-      {"ncclAlltoAll", Collective::all_to_all, send, recv, count, type, comm, stream, config});
-}
-Result plait::nccl::ncclAlltoAll(const void* send, void* recv, std::size_t count, TypeNumber type,
-                                 CommHandle comm, StreamHandle stream) {
-  return ncclAlltoAllConfig(send, recv, count, type, comm, stream, nullptr);
-}
-
-Result plait::nccl::ncclGatherConfig(const void* send, void* recv, std::size_t count,
-                                     TypeNumber type, int root, CommHandle comm,
-                                     StreamHandle stream, const CallConfig* config) {
-  return collective({"ncclGather", Collective::gather, send, recv, count, type, comm, stream,
-                     config, op_sum, root});
-}
-Result plait::nccl::ncclGather(const void* send, void* recv, std::size_t count, TypeNumber type,
-                               int root, CommHandle comm, StreamHandle stream) {
-  return ncclGatherConfig(send, recv, count, type, root, comm, stream, nullptr);
-}
-
-Result plait::nccl::ncclScatterConfig(const void* send, void* recv, std::size_t count,
-                                      TypeNumber type, int root, CommHandle comm,
-                                      StreamHandle stream, const CallConfig* config) {
-  return collective({"ncclScatter", Collective::scatter, send, recv, count, type, comm, stream,
-                     config, op_sum, root});
-}
-Result plait::nccl::ncclScatter(const void* send, void* recv, std::size_t count, TypeNumber type,
-                                int root, CommHandle comm, StreamHandle stream) {
-  return ncclScatterConfig(send, recv, count, type, root, comm, stream, nullptr);
-}
-
 Result plait::nccl::ncclSend(const void* send, std::size_t count, TypeNumber type, int peer,
                              CommHandle comm, StreamHandle stream) {
-  return message({.name = "ncclSend",
-                  .collective = Collective::send_recv,
-                  .send = send,
-                  .recv = nullptr,
-                  .count = count,
-                  .type = type,
-                  .comm = comm,
-                  .stream = stream,
-                  .root = peer},
+  return message({"ncclSend", Collective::send_recv, send, nullptr, count, type, comm, stream,
+                  nullptr, op_sum, peer},
                  true);
 }
 Result plait::nccl::ncclRecv(void* recv, std::size_t count, TypeNumber type, int peer,
                              CommHandle comm, StreamHandle stream) {
-  return message({.name = "ncclRecv",
-                  .collective = Collective::send_recv,
-                  .send = nullptr,
-                  .recv = recv,
-                  .count = count,
-                  .type = type,
-                  .comm = comm,
-                  .stream = stream,
-                  .root = peer},
+  return message({"ncclRecv", Collective::send_recv, nullptr, recv, count, type, comm, stream,
+                  nullptr, op_sum, peer},
                  false);
 }

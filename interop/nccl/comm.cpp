@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 
 namespace plait::nccl {
 namespace {

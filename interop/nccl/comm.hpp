@@ -102,24 +102,14 @@ class Comm {
   /// As `await_calls`, and frees everything. Only for the last user.
   void close() noexcept;
 
-  /// A group that has a call of this communicator. The group may be another thread's than the one
-  /// that ends the communicator.
-  class InGroup {
-   public:
-    explicit InGroup(std::shared_ptr<Comm> comm) : comm_(std::move(comm)) { ++comm_->groups_; }
-    ~InGroup() {
-      if (comm_ != nullptr && --comm_->groups_ == 0) comm_->notify();
-    }
-    InGroup(InGroup&&) noexcept = default;
-    InGroup(const InGroup&) = delete;
-    InGroup& operator=(const InGroup&) = delete;
-    InGroup& operator=(InGroup&&) = delete;
-    Comm& operator*() const { return *comm_; }
-    Comm* operator->() const { return comm_.get(); }
-
-   private:
-    std::shared_ptr<Comm> comm_;
-  };
+  /// The communicator, for a group that has a call of it. The group may be another thread's than the
+  /// one that ends the communicator, which waits until the result is gone.
+  static std::shared_ptr<Comm> in_group(const std::shared_ptr<Comm>& comm) {
+    ++comm->groups_;
+    return {comm.get(), [comm](Comm* own) {
+              if (--own->groups_ == 0) own->notify();
+            }};
+  }
 
   /// Ids for a communicator of some of the ranks, one by each rank, for ncclCommShrink: the others
   /// may be gone by then. Empty for few ranks. Written by the job that makes the communicator.

@@ -5,7 +5,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 
 namespace plait::nccl {
 namespace {

@@ -2,11 +2,28 @@
 // tables with nccl.h and with the names that the library exports.
 #pragma once
 #include "interop/nccl/abi.hpp"
+#include "plait/collective_table.h"
 
 // A row is a function: F(result, name, parameters).
 // clang-format off
 
-/// The functions of 2.28.9 that Plait has.
+/// The collectives of 2.28.9, each as ncclNAME and, since 2.31, with a configuration as
+/// ncclNAMEConfig. A row says what it is in Plait, and whether it has an operation and a root:
+/// ROW(NAME, name, op, root), as in plait/collective_table.h.
+#define PLAIT_NCCL_COLLECTIVES(ROW)                                                                \
+  ROW(Reduce, reduce, op, root)                                                                    \
+  ROW(Broadcast, broadcast, no_op, root)                                                           \
+  ROW(AllReduce, all_reduce, op, no_root)                                                          \
+  ROW(ReduceScatter, reduce_scatter, op, no_root)                                                  \
+  ROW(AllGather, all_gather, no_op, no_root)                                                       \
+  ROW(AlltoAll, all_to_all, no_op, no_root)                                                        \
+  ROW(Gather, gather, no_op, root)                                                                 \
+  ROW(Scatter, scatter, no_op, root)
+#define PLAIT_NCCL_PARAMETERS(OP, ROOT)                                                            \
+  const void* send, void* recv, std::size_t count, TypeNumber type,                                \
+      PLAIT_IF_##OP(OpNumber op, ) PLAIT_IF_##ROOT(int root, ) CommHandle comm, StreamHandle stream
+
+/// The other functions of 2.28.9 that Plait has.
 #define PLAIT_NCCL_FUNCTIONS(F)                                                                    \
   F(Result, ncclGetVersion, (int* code))                                                           \
   F(Result, ncclGetUniqueId, (IdBytes* id))                                                        \
@@ -38,32 +55,8 @@
   F(Result, ncclRedOpCreatePreMulSum,                                                              \
     (OpNumber* op, void* scalar, TypeNumber type, ResidenceNumber residence, CommHandle comm))     \
   F(Result, ncclRedOpDestroy, (OpNumber op, CommHandle comm))                                      \
-  F(Result, ncclReduce,                                                                            \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op, int root,      \
-     CommHandle comm, StreamHandle stream))                                                        \
   F(Result, ncclBcast,                                                                             \
     (void* buffer, std::size_t count, TypeNumber type, int root, CommHandle comm,                  \
-     StreamHandle stream))                                                                         \
-  F(Result, ncclBroadcast,                                                                         \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
-     StreamHandle stream))                                                                         \
-  F(Result, ncclAllReduce,                                                                         \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op,                \
-     CommHandle comm, StreamHandle stream))                                                        \
-  F(Result, ncclReduceScatter,                                                                     \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op,                \
-     CommHandle comm, StreamHandle stream))                                                        \
-  F(Result, ncclAllGather,                                                                         \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, CommHandle comm,            \
-     StreamHandle stream))                                                                         \
-  F(Result, ncclAlltoAll,                                                                          \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, CommHandle comm,            \
-     StreamHandle stream))                                                                         \
-  F(Result, ncclGather,                                                                            \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
-     StreamHandle stream))                                                                         \
-  F(Result, ncclScatter,                                                                           \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
      StreamHandle stream))                                                                         \
   F(Result, ncclSend,                                                                              \
     (const void* send, std::size_t count, TypeNumber type, int peer, CommHandle comm,              \
@@ -78,84 +71,31 @@
 
 /// Later ones that Plait has, and one that no header declares.
 #define PLAIT_NCCL_LATER_FUNCTIONS(F)                                                              \
-  F(Result, ncclAllReduceConfig,                                                                   \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op,                \
-     CommHandle comm, StreamHandle stream, const CallConfig* config))                              \
-  F(Result, ncclBroadcastConfig,                                                                   \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
-     StreamHandle stream, const CallConfig* config))                                               \
-  F(Result, ncclReduceConfig,                                                                      \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op, int root,      \
-     CommHandle comm, StreamHandle stream, const CallConfig* config))                              \
-  F(Result, ncclAllGatherConfig,                                                                   \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, CommHandle comm,            \
-     StreamHandle stream, const CallConfig* config))                                               \
-  F(Result, ncclReduceScatterConfig,                                                               \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, OpNumber op,                \
-     CommHandle comm, StreamHandle stream, const CallConfig* config))                              \
-  F(Result, ncclAlltoAllConfig,                                                                    \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, CommHandle comm,            \
-     StreamHandle stream, const CallConfig* config))                                               \
-  F(Result, ncclGatherConfig,                                                                      \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
-     StreamHandle stream, const CallConfig* config))                                               \
-  F(Result, ncclScatterConfig,                                                                     \
-    (const void* send, void* recv, std::size_t count, TypeNumber type, int root, CommHandle comm,  \
-     StreamHandle stream, const CallConfig* config))                                               \
   F(Result, ncclCommQueryProperties, (CommHandle comm, Properties* properties))                    \
   F(void, ncclResetDebugInitInternal, ())
 
 /// Those that Plait refuses, as F(result, name). They look at no argument, so they need no
 /// parameters: on all targets of Plait the caller cleans its arguments up.
 #define PLAIT_NCCL_REFUSED_FUNCTIONS(F)                                                            \
-  F(Result, ncclCommWindowRegister)                                                                \
-  F(Result, ncclCommWindowDeregister)                                                              \
-  F(Result, ncclWinGetUserPtr)                                                                     \
-  F(Result, ncclGetLsaDevicePointer)                                                               \
-  F(Result, ncclGetLsaMultimemDevicePointer)                                                       \
-  F(Result, ncclGetMultimemDevicePointer)                                                          \
-  F(Result, ncclGetPeerDevicePointer)                                                              \
-  F(Result, ncclGetCftDeviceLeInfo)                                                                \
-  F(Result, ncclGetMultimemDeviceLeInfo)                                                           \
-  F(Result, ncclGetPeerDeviceLeInfo)                                                               \
-  F(Result, ncclDevCommCreate)                                                                     \
-  F(Result, ncclDevCommDestroy)                                                                    \
-  F(Result, ncclGinBarrierCreateRequirement)                                                       \
-  F(Result, ncclGinInboxA2ACreateRequirement)                                                      \
-  F(Result, ncclGinOutboxCreateRequirement)                                                        \
-  F(Result, ncclLLA2ACreateRequirement)                                                            \
-  F(Result, ncclLsaBarrierCreateRequirement)                                                       \
-  F(int, ncclLLA2ACalcSlots)                                                                       \
-  F(Team, ncclTeamCft)                                                                             \
-  F(Team, ncclTeamCftMultimem)                                                                     \
-  F(Team, ncclTeamLsa)                                                                             \
-  F(Team, ncclTeamRail)                                                                            \
-  F(Team, ncclTeamWorld)                                                                           \
-  F(int, ncclTeamRankToLsa)                                                                        \
-  F(int, ncclTeamRankToWorld)                                                                      \
-  F(Result, ncclPutSignal)                                                                         \
-  F(Result, ncclSignal)                                                                            \
-  F(Result, ncclWaitSignal)                                                                        \
-  F(Result, ncclCommGetUniqueId)                                                                   \
-  F(Result, ncclCommGrow)                                                                          \
-  F(Result, ncclCommMemStats)                                                                      \
-  F(Result, ncclCommResume)                                                                        \
-  F(Result, ncclCommSuspend)                                                                       \
-  F(Result, ncclParamBind)                                                                         \
-  F(void, ncclParamDumpAll)                                                                        \
-  F(Result, ncclParamGet)                                                                          \
-  F(Result, ncclParamGetAllParameterKeys)                                                          \
-  F(Result, ncclParamGetI16)                                                                       \
-  F(Result, ncclParamGetI32)                                                                       \
-  F(Result, ncclParamGetI64)                                                                       \
-  F(Result, ncclParamGetI8)                                                                        \
-  F(Result, ncclParamGetParameter)                                                                 \
-  F(Result, ncclParamGetStr)                                                                       \
-  F(Result, ncclParamGetU16)                                                                       \
-  F(Result, ncclParamGetU32)                                                                       \
-  F(Result, ncclParamGetU64)                                                                       \
-  F(Result, ncclParamGetU8)                                                                        \
-  F(Result, ncclSetEncryption)
+  F(Result, ncclCommWindowRegister) F(Result, ncclCommWindowDeregister)                            \
+  F(Result, ncclWinGetUserPtr) F(Result, ncclGetLsaDevicePointer)                                  \
+  F(Result, ncclGetLsaMultimemDevicePointer) F(Result, ncclGetMultimemDevicePointer)               \
+  F(Result, ncclGetPeerDevicePointer) F(Result, ncclGetCftDeviceLeInfo)                            \
+  F(Result, ncclGetMultimemDeviceLeInfo) F(Result, ncclGetPeerDeviceLeInfo)                        \
+  F(Result, ncclDevCommCreate) F(Result, ncclDevCommDestroy)                                       \
+  F(Result, ncclGinBarrierCreateRequirement) F(Result, ncclGinInboxA2ACreateRequirement)           \
+  F(Result, ncclGinOutboxCreateRequirement) F(Result, ncclLLA2ACreateRequirement)                  \
+  F(Result, ncclLsaBarrierCreateRequirement) F(int, ncclLLA2ACalcSlots) F(Team, ncclTeamCft)       \
+  F(Team, ncclTeamCftMultimem) F(Team, ncclTeamLsa) F(Team, ncclTeamRail)                          \
+  F(Team, ncclTeamWorld) F(int, ncclTeamRankToLsa) F(int, ncclTeamRankToWorld)                     \
+  F(Result, ncclPutSignal) F(Result, ncclSignal) F(Result, ncclWaitSignal)                         \
+  F(Result, ncclCommGetUniqueId) F(Result, ncclCommGrow) F(Result, ncclCommMemStats)               \
+  F(Result, ncclCommResume) F(Result, ncclCommSuspend) F(Result, ncclParamBind)                    \
+  F(void, ncclParamDumpAll) F(Result, ncclParamGet) F(Result, ncclParamGetAllParameterKeys)        \
+  F(Result, ncclParamGetI16) F(Result, ncclParamGetI32) F(Result, ncclParamGetI64)                 \
+  F(Result, ncclParamGetI8) F(Result, ncclParamGetParameter) F(Result, ncclParamGetStr)            \
+  F(Result, ncclParamGetU16) F(Result, ncclParamGetU32) F(Result, ncclParamGetU64)                 \
+  F(Result, ncclParamGetU8) F(Result, ncclSetEncryption)
 
 // clang-format on
 
@@ -165,6 +105,11 @@ extern "C" {
 #define PLAIT_DECLARE(RESULT, NAME, PARAMETERS) RESULT NAME PARAMETERS;
 PLAIT_NCCL_FUNCTIONS(PLAIT_DECLARE)
 PLAIT_NCCL_LATER_FUNCTIONS(PLAIT_DECLARE)
+#undef PLAIT_DECLARE
+#define PLAIT_DECLARE(NAME, COLLECTIVE, OP, ROOT)     \
+  Result nccl##NAME(PLAIT_NCCL_PARAMETERS(OP, ROOT)); \
+  Result nccl##NAME##Config(PLAIT_NCCL_PARAMETERS(OP, ROOT), const CallConfig* config);
+PLAIT_NCCL_COLLECTIVES(PLAIT_DECLARE)
 #undef PLAIT_DECLARE
 #define PLAIT_DECLARE(RESULT, NAME) RESULT NAME();
 PLAIT_NCCL_REFUSED_FUNCTIONS(PLAIT_DECLARE)

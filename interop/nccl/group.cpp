@@ -6,6 +6,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/selection/selection.hpp"
+#include "interop/nccl/functions.hpp"
 #include "plait/group.hpp"
 
 namespace plait::nccl {
@@ -30,7 +31,7 @@ void Group::poison(Result result) noexcept {
 }
 
 void Group::add(const std::shared_ptr<Comm>& comm, const Call& call) {
-  calls_.push_back({Comm::InGroup(comm), call});
+  calls_.push_back({Comm::in_group(comm), call});
 }
 
 void Group::await_at_end(const std::shared_ptr<Comm>& comm) {
@@ -153,3 +154,24 @@ Result run_or_add(Job job) noexcept {
 }
 
 }  // namespace plait::nccl
+
+using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
+using namespace plait::nccl;
+
+Result plait::nccl::ncclGroupStart() {
+  return guarded("ncclGroupStart", [] { Group::of_thread().start(); });
+}
+Result plait::nccl::ncclGroupEnd() { return Group::of_thread().end(); }
+
+Result plait::nccl::ncclGroupSimulateEnd(Simulation* simulation) {
+  constexpr const char* call = "ncclGroupSimulateEnd";
+  const bool given = simulation != nullptr && simulation->magic == magic_of_simulation;
+  float microseconds = 0;
+  // The group ends in any case.
+  const Result ended = Group::of_thread().simulate(microseconds);
+  if (simulation != nullptr && !given)
+    return fail(Result::invalid_argument,
+                fmt::format("{}: the ncclSimInfo_t was not initialised", call));
+  if (given && ended == Result::success) simulation->estimated_time = microseconds;
+  return ended;
+}

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/async_jobs.hpp"
 #include "interop/nccl/comm.hpp"
-#include "interop/nccl/jobs.hpp"
+#include "interop/nccl/errors.hpp"
 
 namespace plait::nccl {
 
@@ -37,7 +37,7 @@ class Group {
 
  private:
   struct Counted {
-    Comm::InGroup comm;
+    std::shared_ptr<Comm> comm;
     Call call;
   };
   struct Failure {

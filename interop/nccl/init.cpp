@@ -3,16 +3,47 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "interop/nccl/border.hpp"
 #include "interop/nccl/config.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 #include "interop/nccl/group.hpp"
-#include "interop/nccl/make.hpp"
+#include "interop/nccl/place.hpp"
 
 namespace plait::nccl {
 namespace {
+
+/// Makes `comm`, and what it needs to be shrunk later, by `make`. In a job.
+void adopt(Comm& comm, const std::function<Communicator()>& make) {
+  comm.make([&] {
+    Communicator made = make();
+    // Two ranks need none: the one that is left meets no other.
+    if (made.size() < 3) return made;
+    UniqueId own;
+    try {
+      own = UniqueId::create();
+    } catch (const Error& error) {  // the others get an id that is none
+      log::info("this communicator can't be shrunk: {}", error.what());
+    }
+    comm.spares = made.bootstrap().all_gather(own);
+    return made;
+  });
+}
+
+void make_over(Comm& comm, std::unique_ptr<Bootstrap> bootstrap,
+               const CommunicatorOptions& options) {
+  // Until the communicator has its own means to end a wait.
+  BootstrapHooks::set_interrupt(*bootstrap, [&comm] { comm.throw_if_aborted(); });
+  adopt(comm, [&] { return Communicator::create(std::move(bootstrap), options); });
+}
+
+void make_over_id(Comm& comm, const UniqueId& id, int rank, int size,
+                  const CommunicatorOptions& options) {
+  // Meeting has Plait's deadline, whatever the calls have.
+  make_over(comm, make_socket_bootstrap(id, rank, size), options);
+}
 
 std::shared_ptr<Comm> new_comm(const char* call, const CommWishes& wishes) {
   if (!wishes.name.empty()) log::info("{}: the communicator {}", call, in_quotes(wishes.name));

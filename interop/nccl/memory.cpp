@@ -2,9 +2,10 @@
 #include <map>
 #include <mutex>
 
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/comm.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
-#include "interop/nccl/make.hpp"
+#include "interop/nccl/place.hpp"
 
 namespace plait::nccl {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/device/numeric.hpp"
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 
 namespace plait::nccl {

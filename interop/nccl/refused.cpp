@@ -1,6 +1,6 @@
 // The functions of NCCL that Plait does not have. A program that can do without them sees a result
 // that says so.
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 
 namespace plait::nccl {

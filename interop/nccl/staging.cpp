@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/log.hpp"
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 #include "interop/nccl/premul/kernel.hpp"
 
 namespace plait::nccl {

@@ -101,6 +101,10 @@ namespace {
   static_assert(Compare<RESULT PARAMETERS, std::remove_reference_t<decltype(::NAME)>>::value, \
                 #NAME " has other parameters in nccl.h");
 PLAIT_NCCL_FUNCTIONS(PLAIT_COMPARE)
+#define PLAIT_COMPARE_COLLECTIVE(NAME, COLLECTIVE, OP, ROOT) \
+  PLAIT_COMPARE(Result, nccl##NAME, (PLAIT_NCCL_PARAMETERS(OP, ROOT)))
+PLAIT_NCCL_COLLECTIVES(PLAIT_COMPARE_COLLECTIVE)
+#undef PLAIT_COMPARE_COLLECTIVE
 #undef PLAIT_COMPARE
 
 // What a program does that was compiled with nccl.h.

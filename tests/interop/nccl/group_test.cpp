@@ -15,19 +15,19 @@ using testing::ElementsAre;
 TEST(Group, SeveralCommunicatorsAndDevicesOfOneThread) {
   const OwnRanks first(3), second(2);
   std::vector<std::int32_t> a = {1, 2, 3}, b = {10, 20};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 3; ++rank) {
     std::int32_t* const value = &a[static_cast<std::size_t>(rank)];
-    ASSERT_TRUE(ok(ncclGroupStart()));  // an inner group enqueues nothing
-    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, first[rank], nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclGroupStart());  // an inner group enqueues nothing
+    OK(sum_up(*value, first[rank]));
+    OK(ncclGroupEnd());
     EXPECT_EQ(*value, rank + 1);
   }
   for (int rank = 1; rank >= 0; --rank) {
     std::int32_t* const value = &b[static_cast<std::size_t>(rank)];
-    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, second[rank], nullptr)));
+    OK(sum_up(*value, second[rank]));
   }
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupEnd());
   EXPECT_THAT(a, Each(6));
   EXPECT_THAT(b, Each(30));
 }
@@ -37,42 +37,42 @@ TEST(Group, TwoCommunicatorsOnOneStream) {
   const IdBytes other = new_id();
   on_ranks(3, [&](int rank, CommHandle first) {
     CommHandle second = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&second, 3, other, rank)));
+    OK(ncclCommInitRank(&second, 3, other, rank));
     HostStream stream(first);
     const auto value = [](int of, int i) { return 1000 * (of + 1) + 37 * i * (of + 2); };
     std::vector<std::int32_t> data;
     for (int i = 0; i < 4; ++i) data.push_back(value(rank, i));
-    ASSERT_TRUE(ok(ncclGroupStart()));
+    OK(ncclGroupStart());
     if (rank == 0) {
-      ASSERT_TRUE(ok(ncclSend(&data[0], 1, int32, 1, first, stream.get())));
+      OK(ncclSend(&data[0], 1, int32, 1, first, stream.get()));
     } else if (rank == 1) {
-      ASSERT_TRUE(ok(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get())));
-      ASSERT_TRUE(ok(ncclRecv(&data[1], 1, int32, 0, first, stream.get())));
+      OK(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get()));
+      OK(ncclRecv(&data[1], 1, int32, 0, first, stream.get()));
     }
     if (rank != 1) {
-      ASSERT_TRUE(ok(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get())));
+      OK(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get()));
     }
-    ASSERT_TRUE(ok(ncclAllReduce(&data[3], &data[3], 1, int32, op_sum, first, stream.get())));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclAllReduce(&data[3], &data[3], 1, int32, op_sum, first, stream.get()));
+    OK(ncclGroupEnd());
     stream.synchronize();
     const auto sum = [&](int i) { return value(0, i) + value(1, i) + value(2, i); };
     EXPECT_THAT(data, ElementsAre(value(rank, 0), rank == 1 ? value(0, 0) : value(rank, 1), sum(2),
                                   sum(3)));
-    EXPECT_TRUE(ok(ncclCommDestroy(second)));
+    EXPECT_OK(ncclCommDestroy(second));
   });
 }
 
 TEST(Group, MessagesGoRoundInOneThread) {
   const OwnRanks own(3);
   std::vector<std::int32_t> send = {1, 2, 3}, recv(3);
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 3; ++rank) {
-    ASSERT_TRUE(ok(ncclSend(&send[static_cast<std::size_t>(rank)], 1, int32, (rank + 1) % 3,
-                            own[rank], nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&recv[static_cast<std::size_t>(rank)], 1, int32, (rank + 2) % 3,
-                            own[rank], nullptr)));
+    OK(ncclSend(&send[static_cast<std::size_t>(rank)], 1, int32, (rank + 1) % 3, own[rank],
+                nullptr));
+    OK(ncclRecv(&recv[static_cast<std::size_t>(rank)], 1, int32, (rank + 2) % 3, own[rank],
+                nullptr));
   }
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupEnd());
   EXPECT_THAT(recv, ElementsAre(3, 1, 2));
 }
 
@@ -80,21 +80,21 @@ TEST(Group, EmptyMessagesMatch) {
   on_ranks(2, [](int rank, CommHandle comm) {
     const int peer = 1 - rank;
     std::vector<std::int32_t> send = {rank, rank + 10}, recv(2, -1);
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclSend(nullptr, 0, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclSend(&send[0], 1, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclSend(&send[0], 0, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclSend(&send[1], 1, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(nullptr, 0, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&recv[0], 1, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&recv[0], 0, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&recv[1], 1, int32, peer, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclGroupStart());
+    OK(ncclSend(nullptr, 0, int32, peer, comm, nullptr));
+    OK(ncclSend(&send[0], 1, int32, peer, comm, nullptr));
+    OK(ncclSend(&send[0], 0, int32, peer, comm, nullptr));
+    OK(ncclSend(&send[1], 1, int32, peer, comm, nullptr));
+    OK(ncclRecv(nullptr, 0, int32, peer, comm, nullptr));
+    OK(ncclRecv(&recv[0], 1, int32, peer, comm, nullptr));
+    OK(ncclRecv(&recv[0], 0, int32, peer, comm, nullptr));
+    OK(ncclRecv(&recv[1], 1, int32, peer, comm, nullptr));
+    OK(ncclGroupEnd());
     EXPECT_THAT(recv, ElementsAre(peer, peer + 10));
     // Outside a group, too.
     if (rank == 0) {
-      ASSERT_TRUE(ok(ncclSend(nullptr, 0, float32, 1, comm, nullptr)));
-    } else ASSERT_TRUE(ok(ncclRecv(nullptr, 0, float32, 0, comm, nullptr)));
+      OK(ncclSend(nullptr, 0, float32, 1, comm, nullptr));
+    } else OK(ncclRecv(nullptr, 0, float32, 0, comm, nullptr));
     check_sum(comm, rank, 2);
   });
 }
@@ -104,10 +104,10 @@ TEST(Group, MessagesThatAreNotAligned) {
     std::vector<char> memory(2 * 400 + 2);
     char *const send = memory.data() + 1, *const recv = memory.data() + 401;
     std::fill_n(send, 400, static_cast<char>('a' + rank));
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclSend(send, 100, float32, 1 - rank, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(recv, 100, float32, 1 - rank, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclGroupStart());
+    OK(ncclSend(send, 100, float32, 1 - rank, comm, nullptr));
+    OK(ncclRecv(recv, 100, float32, 1 - rank, comm, nullptr));
+    OK(ncclGroupEnd());
     EXPECT_EQ(std::string(recv, 400), std::string(400, static_cast<char>('b' - rank)));
     EXPECT_EQ(memory.back(), 0);
   });
@@ -140,33 +140,33 @@ TEST(Group, MessagesThatOverlap) {
     // To the next rank, in place: first one end and then the other.
     for (const bool sends_first : {true, false}) {
       mine = data(sends_first, rank);
-      ASSERT_TRUE(ok(ncclGroupStart()));
+      OK(ncclGroupStart());
       for (const bool send : {sends_first, !sends_first})
-        ASSERT_TRUE(ok(send ? ncclSend(at(0), block, int32, next, comm, nullptr)
-                            : ncclRecv(at(0), block, int32, before, comm, nullptr)));
-      ASSERT_TRUE(ok(ncclGroupEnd()));
+        OK(send ? ncclSend(at(0), block, int32, next, comm, nullptr)
+                : ncclRecv(at(0), block, int32, before, comm, nullptr));
+      OK(ncclGroupEnd());
       EXPECT_EQ(place(0), block_of(sends_first, before, 0));
       EXPECT_EQ(place(1), block_of(sends_first, rank, 1));
     }
     // From all to all in place, with the own block, and twice, because memory is used again.
     for (const int seed : {2, 3}) {
       mine = data(seed, rank);
-      ASSERT_TRUE(ok(ncclGroupStart()));
+      OK(ncclGroupStart());
       for (int peer = 0; peer < ranks; ++peer) {
-        ASSERT_TRUE(ok(ncclSend(at(peer), block, int32, peer, comm, nullptr)));
-        ASSERT_TRUE(ok(ncclRecv(at(peer), block, int32, peer, comm, nullptr)));
+        OK(ncclSend(at(peer), block, int32, peer, comm, nullptr));
+        OK(ncclRecv(at(peer), block, int32, peer, comm, nullptr));
       }
-      ASSERT_TRUE(ok(ncclGroupEnd()));
+      OK(ncclGroupEnd());
       for (int peer = 0; peer < ranks; ++peer) EXPECT_EQ(place(peer), block_of(seed, peer, rank));
     }
     // Partly, by an odd number of elements, and two receives in one place.
     mine = data(4, rank);
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclSend(at(0), block, int32, next, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclSend(at(2), block, int32, next, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(at(0, 7), block, int32, before, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(at(0, 7), block, int32, before, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclGroupStart());
+    OK(ncclSend(at(0), block, int32, next, comm, nullptr));
+    OK(ncclSend(at(2), block, int32, next, comm, nullptr));
+    OK(ncclRecv(at(0, 7), block, int32, before, comm, nullptr));
+    OK(ncclRecv(at(0, 7), block, int32, before, comm, nullptr));
+    OK(ncclGroupEnd());
     EXPECT_EQ(Numbers(at(0, 7), at(1, 7)), block_of(4, before, 2));
     const Numbers old = data(4, rank);
     EXPECT_EQ(Numbers(at(0), at(0, 7)), Numbers(old.begin(), old.begin() + 7));
@@ -176,10 +176,10 @@ TEST(Group, MessagesThatOverlap) {
 TEST(Group, AMessageToTheOwnRank) {
   on_ranks(1, [](int, CommHandle comm) {
     std::int32_t from = 5, to = 0;
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclSend(&from, 1, int32, 0, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&to, 1, int32, 0, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclGroupStart());
+    OK(ncclSend(&from, 1, int32, 0, comm, nullptr));
+    OK(ncclRecv(&to, 1, int32, 0, comm, nullptr));
+    OK(ncclGroupEnd());
     EXPECT_EQ(to, 5);
   });
 }
@@ -188,11 +188,11 @@ TEST(Group, ManyBroadcastsFromAllRoots) {
   constexpr int ranks = 3;
   on_ranks(ranks, [](int rank, CommHandle comm) {
     std::vector<std::int32_t> own(3, rank + 1), all(9);
-    ASSERT_TRUE(ok(ncclGroupStart()));
+    OK(ncclGroupStart());
     for (int root = 0; root < ranks; ++root)
-      ASSERT_TRUE(ok(ncclBroadcast(own.data(), &all[static_cast<std::size_t>(3 * root)], 3, int32,
-                                   root, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+      OK(ncclBroadcast(own.data(), &all[static_cast<std::size_t>(3 * root)], 3, int32, root, comm,
+                       nullptr));
+    OK(ncclGroupEnd());
     EXPECT_THAT(all, ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3));
   });
 }
@@ -200,72 +200,70 @@ TEST(Group, ManyBroadcastsFromAllRoots) {
 TEST(Group, ABadCallFailsThereAndAtTheEnd) {
   const OwnRanks own(1);
   std::int32_t value = 1, copy = 0;
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr)));
-  EXPECT_TRUE(refused(ncclAllReduce(&value, &copy, 1, 99, op_sum, own[0], nullptr),
-                      Result::invalid_argument, "99 is no data type"));
-  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "99 is no data type"));
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr));
+  EXPECT_INVALID(ncclAllReduce(&value, &copy, 1, 99, op_sum, own[0], nullptr),
+                 "99 is no data type");
+  EXPECT_INVALID(ncclGroupEnd(), "99 is no data type");
   EXPECT_EQ(copy, 0) << "nothing of the group was enqueued";
   EXPECT_FALSE(group_is_open());
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr)));
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[0], nullptr));
+  OK(ncclGroupEnd());
   EXPECT_EQ(copy, 1);
 }
 
 TEST(Group, ACallThatPlaitRefusesFailsAtTheEnd) {
   const OwnRanks own(1);
   std::vector<std::int32_t> data(10, 1);
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclAllReduce(&data[0], &data[1], 5, int32, op_sum, own[0], nullptr)));
-  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "overlap"));
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&data[0], &data[1], 5, int32, op_sum, own[0], nullptr));
+  EXPECT_INVALID(ncclGroupEnd(), "overlap");
   check_sum(own[0], 0, 1);
 }
 
 TEST(Group, AGroupThatFailsEndsTheCommunicatorsThatItDestroys) {
   OwnRanks own(2);
   std::int32_t value = 1, copy = 0;
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 2; ++rank)
-    ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[rank], nullptr)));
-  EXPECT_TRUE(ok(ncclCommDestroy(own[0])));
-  EXPECT_TRUE(ok(ncclCommAbort(own[1])));
+    OK(ncclAllReduce(&value, &copy, 1, int32, op_sum, own[rank], nullptr));
+  EXPECT_OK(ncclCommDestroy(own[0]));
+  EXPECT_OK(ncclCommAbort(own[1]));
   own.comms.clear();
   EXPECT_EQ(ncclBcast(&value, 1, int32, 0, nullptr, nullptr), Result::invalid_argument);
-  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "is NULL"));
+  EXPECT_INVALID(ncclGroupEnd(), "is NULL");
   EXPECT_EQ(copy, 0);
 }
 
 TEST(Group, ACommunicatorThatAGroupMakesIsDroppedWithIt) {
   const OwnRanks own(1);
   CommHandle made = nullptr;
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclCommInitRank(&made, 2, new_id(), 0)));
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&made, 2, new_id(), 0));
   EXPECT_EQ(ncclCommInitRank(&made, 2, new_id(), 2), Result::invalid_argument);
-  EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_argument, "rank 2"));
+  EXPECT_INVALID(ncclGroupEnd(), "rank 2");
 }
 
 TEST(Group, AHandleOfThisGroupCanBeUsedOnlyAfterIt) {
   CommHandle comm = nullptr;
   std::int32_t value = 1;
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
-  EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr),
-                      Result::invalid_argument, "still being made"));
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&comm, 1, new_id(), 0));
+  EXPECT_INVALID(sum_up(value, comm), "still being made");
   EXPECT_EQ(ncclGroupEnd(), Result::invalid_argument);
   Result state = Result::success;
-  ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+  OK(ncclCommGetAsyncError(comm, &state));
   EXPECT_NE(state, Result::success);
-  EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  EXPECT_OK(ncclCommDestroy(comm));
 }
 
 TEST(Group, AnEndWithoutAStart) {
   EXPECT_TRUE(refused(ncclGroupEnd(), Result::invalid_usage, "no group was started"));
   Simulation simulation{};
   EXPECT_TRUE(refused(ncclGroupSimulateEnd(nullptr), Result::invalid_usage, "no group"));
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  EXPECT_TRUE(
-      refused(ncclGroupSimulateEnd(&simulation), Result::invalid_argument, "was not initialised"));
+  OK(ncclGroupStart());
+  EXPECT_INVALID(ncclGroupSimulateEnd(&simulation), "was not initialised");
   EXPECT_FALSE(group_is_open()) << "the group has ended all the same";
 }
 
@@ -274,18 +272,18 @@ TEST(Group, ACapturedGroupCanBeReplayed) {
     std::vector<std::int64_t> a(10), b(10), c(10);
     HostStream stream(comm);
     stream.begin_capture();
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclAllReduce(a.data(), b.data(), 10, int64, op_sum, comm, stream.get())));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
-    ASSERT_TRUE(ok(ncclBroadcast(b.data(), c.data(), 10, int64, 1, comm, stream.get())));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(a.data(), b.data(), 10, int64, op_sum, comm, stream.get()));
+    OK(ncclGroupEnd());
+    OK(ncclBroadcast(b.data(), c.data(), 10, int64, 1, comm, stream.get()));
     // Through memory of Plait's, which the graph keeps using.
     std::vector<char> odd(10 * 8 + 1), odd_sums(10 * 8 + 3);
-    ASSERT_TRUE(ok(ncclAllReduce(&odd[1], &odd_sums[3], 10, int64, op_sum, comm, stream.get())));
+    OK(ncclAllReduce(&odd[1], &odd_sums[3], 10, int64, op_sum, comm, stream.get()));
     std::vector<std::int64_t> products(5);
     std::int64_t factor = 0;
     OpNumber op = 0;
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, int64, scalar_on_device, comm)));
-    ASSERT_TRUE(ok(ncclReduceScatter(a.data(), products.data(), 5, int64, op, comm, stream.get())));
+    OK(ncclRedOpCreatePreMulSum(&op, &factor, int64, scalar_on_device, comm));
+    OK(ncclReduceScatter(a.data(), products.data(), 5, int64, op, comm, stream.get()));
     const auto graph = stream.end_capture();
     for (int turn = 1; turn <= 3; ++turn) {
       const auto own = [turn](int of, std::size_t i) {
@@ -314,13 +312,13 @@ TEST(Group, ACapturedGroupCanBeReplayed) {
 
 TEST(Group, AnotherThreadsDestructionWaitsForTheGroupsEnd) {
   CommHandle comm = nullptr;
-  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
+  OK(ncclCommInitRank(&comm, 1, new_id(), 0));
   std::int32_t value = 4, copy = 0;
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  ASSERT_TRUE(ok(ncclAllReduce(&value, &copy, 1, int32, op_sum, comm, nullptr)));
-  std::thread other([&] { EXPECT_TRUE(ok(ncclCommDestroy(comm))); });
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&value, &copy, 1, int32, op_sum, comm, nullptr));
+  std::thread other([&] { EXPECT_OK(ncclCommDestroy(comm)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_TRUE(ok(ncclGroupEnd()));
+  EXPECT_OK(ncclGroupEnd());
   other.join();
   EXPECT_EQ(copy, 4);
 }
@@ -334,17 +332,17 @@ TEST(Group, ASimulationEstimatesAndEnqueuesNothing) {
                           .magic = magic_of_simulation,
                           .version = version,
                           .estimated_time = -1};
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupSimulateEnd(&simulation)));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr));
+    OK(ncclGroupSimulateEnd(&simulation));
     const float one = simulation.estimated_time;
     EXPECT_GT(one, 0);
     EXPECT_THAT(data, Each(rank));
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclSend(&data[20], 10, int32, 1 - rank, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclRecv(&data[40], 10, int32, 1 - rank, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupSimulateEnd(&simulation)));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(data.data(), data.data(), 10, int32, op_sum, comm, nullptr));
+    OK(ncclSend(&data[20], 10, int32, 1 - rank, comm, nullptr));
+    OK(ncclRecv(&data[40], 10, int32, 1 - rank, comm, nullptr));
+    OK(ncclGroupSimulateEnd(&simulation));
     EXPECT_GT(simulation.estimated_time, one);
     EXPECT_THAT(data, Each(rank));
     check_sum(comm, rank, 2);

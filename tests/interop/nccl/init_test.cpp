@@ -11,16 +11,16 @@ namespace {
 
 TEST(Init, SaysTheVersionOfNccl) {
   int code = 0;
-  ASSERT_TRUE(ok(ncclGetVersion(&code)));
+  OK(ncclGetVersion(&code));
   EXPECT_EQ(code, 22809);
 }
 
 TEST(Init, RanksAreThreads) {
   on_ranks(3, [](int rank, CommHandle comm) {
     int own = -1, count = 0, device = -1;
-    ASSERT_TRUE(ok(ncclCommUserRank(comm, &own)));
-    ASSERT_TRUE(ok(ncclCommCount(comm, &count)));
-    ASSERT_TRUE(ok(ncclCommCuDevice(comm, &device)));
+    OK(ncclCommUserRank(comm, &own));
+    OK(ncclCommCount(comm, &count));
+    OK(ncclCommCuDevice(comm, &device));
     EXPECT_EQ(own, rank);
     EXPECT_EQ(count, 3);
     EXPECT_GE(device, 0);
@@ -33,27 +33,26 @@ TEST(Init, OneThreadMakesAllRanksInAGroup) {
   const IdBytes id = new_id();
   std::vector<CommHandle> comms(ranks);
   Config config = new_config();
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < ranks; ++rank) {
-    ASSERT_TRUE(ok(ncclCommInitRankConfig(&comms[rank], ranks, id, rank, &config)));
+    OK(ncclCommInitRankConfig(&comms[rank], ranks, id, rank, &config));
     EXPECT_NE(comms[rank], nullptr) << "the handle is there before the group's end";
   }
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupEnd());
   std::vector<std::int64_t> data = {1, 2, 3};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < ranks; ++rank)
-    ASSERT_TRUE(
-        ok(ncclAllReduce(&data[rank], &data[rank], 1, int64, op_sum, comms[rank], nullptr)));
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclAllReduce(&data[rank], &data[rank], 1, int64, op_sum, comms[rank], nullptr));
+  OK(ncclGroupEnd());
   EXPECT_THAT(data, testing::Each(6));
-  for (const CommHandle comm : comms) EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  for (const CommHandle comm : comms) EXPECT_OK(ncclCommDestroy(comm));
 }
 
 TEST(Init, AllDevicesOfAProcess) {
   const OwnRanks own(3);
   for (int rank = 0; rank < 3; ++rank) {
     int is = -1;
-    ASSERT_TRUE(ok(ncclCommUserRank(own[rank], &is)));
+    OK(ncclCommUserRank(own[rank], &is));
     EXPECT_EQ(is, rank);
   }
 }
@@ -61,12 +60,12 @@ TEST(Init, AllDevicesOfAProcess) {
 TEST(Init, ListOfDevices) {
   const int list[] = {1, 0};
   CommHandle comms[2] = {};
-  ASSERT_TRUE(ok(ncclCommInitAll(comms, 2, list)));
+  OK(ncclCommInitAll(comms, 2, list));
   for (int rank = 0; rank < 2; ++rank) {
     int device = -1;
-    ASSERT_TRUE(ok(ncclCommCuDevice(comms[rank], &device)));
+    OK(ncclCommCuDevice(comms[rank], &device));
     EXPECT_EQ(device, list[rank]);
-    EXPECT_TRUE(ok(ncclCommDestroy(comms[rank])));
+    EXPECT_OK(ncclCommDestroy(comms[rank]));
   }
 }
 
@@ -79,15 +78,14 @@ TEST(Init, WithoutWaiting) {
   EXPECT_EQ(plait::test::signals_taken({getpid()}), 0u) << "of the thread that makes it";
   ASSERT_NE(first, nullptr);
   Result state = Result::success;
-  ASSERT_TRUE(ok(ncclCommGetAsyncError(first, &state)));
+  OK(ncclCommGetAsyncError(first, &state));
   EXPECT_EQ(state, Result::in_progress);
   std::int32_t value = 1;
-  EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, int32, op_sum, first, nullptr),
-                      Result::invalid_argument, "still being made"));
+  EXPECT_INVALID(sum_up(value, first), "still being made");
   on_threads(2, [&](int rank) {
     CommHandle comm = first;
     if (rank == 1) {
-      ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, 1)));
+      OK(ncclCommInitRank(&comm, 2, id, 1));
     }
     EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
     check_sum(comm, rank, 2);
@@ -96,7 +94,7 @@ TEST(Init, WithoutWaiting) {
       EXPECT_TRUE(finalized == Result::in_progress) << last_error();
       EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
     }
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -105,13 +103,13 @@ TEST(Init, AGroupWithoutWaitingIsInProgress) {
   Config config = new_config();
   config.blocking = 0;
   CommHandle comms[2] = {};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 2; ++rank)
-    ASSERT_TRUE(ok(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config)));
+    OK(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config));
   EXPECT_EQ(ncclGroupEnd(), Result::in_progress);
   for (const CommHandle comm : comms)
     EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
-  for (const CommHandle comm : comms) EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  for (const CommHandle comm : comms) EXPECT_OK(ncclCommDestroy(comm));
 }
 
 TEST(Init, AbortEndsTheMakingOfARankWhosePeersNeverCome) {
@@ -121,7 +119,7 @@ TEST(Init, AbortEndsTheMakingOfARankWhosePeersNeverCome) {
   CommHandle comm = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), Result::in_progress);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(ok(ncclCommAbort(comm)));
+  EXPECT_OK(ncclCommAbort(comm));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
@@ -130,7 +128,7 @@ TEST(Init, ConfigurationsOfOtherVersions) {
     CommHandle comm = nullptr;
     const Result result = ncclCommInitRankConfig(&comm, 1, new_id(), 0, config);
     if (result == Result::success) {
-      EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+      EXPECT_OK(ncclCommDestroy(comm));
     }
     return result;
   };
@@ -141,7 +139,7 @@ TEST(Init, ConfigurationsOfOtherVersions) {
   first.magic = magic_of_config;
   first.version = 21400;
   first.blocking = 1;
-  EXPECT_TRUE(ok(init(&first)));
+  EXPECT_OK(init(&first));
   struct Later {
     Config known;
     char unknown[64];
@@ -149,27 +147,27 @@ TEST(Init, ConfigurationsOfOtherVersions) {
   later.known = new_config();
   later.known.size = sizeof later;
   later.known.version = 29900;
-  EXPECT_TRUE(ok(init(&later.known)));
-  EXPECT_TRUE(ok(init(nullptr)));
+  EXPECT_OK(init(&later.known));
+  EXPECT_OK(init(nullptr));
 
   Config wrong = new_config();
   wrong.magic = 1;
-  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "was not initialised"));
+  EXPECT_INVALID(init(&wrong), "was not initialised");
   wrong = new_config();
   wrong.size = 8;
-  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "was not initialised"));
+  EXPECT_INVALID(init(&wrong), "was not initialised");
   wrong = new_config();
   wrong.blocking = 2;
-  EXPECT_TRUE(refused(init(&wrong), Result::invalid_argument, "blocking is 2"));
+  EXPECT_INVALID(init(&wrong), "blocking is 2");
 }
 
 TEST(Init, OneOfSeveralIdsServes) {
   IdBytes ids[2] = {new_id(), new_id()};
   on_threads(2, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRankScalable(&comm, 2, rank, 2, ids, nullptr)));
+    OK(ncclCommInitRankScalable(&comm, 2, rank, 2, ids, nullptr));
     check_sum(comm, rank, 2);
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -185,14 +183,14 @@ TEST(Init, AnIdOfAnotherVersionIsRefused) {
 TEST(Split, ByColourAndKey) {
   on_ranks(3, [](int rank, CommHandle comm) {
     CommHandle part = nullptr;
-    ASSERT_TRUE(ok(ncclCommSplit(comm, rank == 1 ? 7 : 0, -rank, &part, nullptr)));
+    OK(ncclCommSplit(comm, rank == 1 ? 7 : 0, -rank, &part, nullptr));
     int own = -1, count = 0;
-    ASSERT_TRUE(ok(ncclCommUserRank(part, &own)));
-    ASSERT_TRUE(ok(ncclCommCount(part, &count)));
+    OK(ncclCommUserRank(part, &own));
+    OK(ncclCommCount(part, &count));
     EXPECT_EQ(count, rank == 1 ? 1 : 2);
     EXPECT_EQ(own, rank == 0 ? 1 : 0) << "a greater key comes later";
     check_sum(part, own, count);
-    EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    EXPECT_OK(ncclCommDestroy(part));
     check_sum(comm, rank, 3);
   });
 }
@@ -201,10 +199,10 @@ TEST(Split, WithoutAColourThereIsNoPart) {
   on_ranks(2, [](int rank, CommHandle comm) {
     int something = 0;
     auto part = reinterpret_cast<CommHandle>(&something);
-    ASSERT_TRUE(ok(ncclCommSplit(comm, rank == 0 ? no_colour : 0, 0, &part, nullptr)));
+    OK(ncclCommSplit(comm, rank == 0 ? no_colour : 0, 0, &part, nullptr));
     EXPECT_EQ(part == nullptr, rank == 0);
     if (part != nullptr) {
-      EXPECT_TRUE(ok(ncclCommDestroy(part)));
+      EXPECT_OK(ncclCommDestroy(part));
     }
   });
 }
@@ -212,22 +210,22 @@ TEST(Split, WithoutAColourThereIsNoPart) {
 TEST(Split, ByOneThreadInAGroupTwice) {
   const OwnRanks own(2);
   CommHandle parts[2][2] = {};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 2; ++rank)
     for (int turn = 0; turn < 2; ++turn)
-      ASSERT_TRUE(ok(ncclCommSplit(own[rank], 0, rank, &parts[rank][turn], nullptr)));
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+      OK(ncclCommSplit(own[rank], 0, rank, &parts[rank][turn], nullptr));
+  OK(ncclGroupEnd());
   std::vector<std::int32_t> data = {1, 2, 10, 20};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 2; ++rank)
     for (int turn = 0; turn < 2; ++turn) {
       std::int32_t* const value = data.data() + 2 * turn + rank;
-      ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, parts[rank][turn], nullptr)));
+      OK(sum_up(*value, parts[rank][turn]));
     }
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupEnd());
   EXPECT_THAT(data, testing::ElementsAre(3, 3, 30, 30));
   for (auto& of_rank : parts)
-    for (const CommHandle part : of_rank) EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    for (const CommHandle part : of_rank) EXPECT_OK(ncclCommDestroy(part));
 }
 
 TEST(Split, WithoutWaitingTheParentIsInProgress) {
@@ -240,7 +238,7 @@ TEST(Split, WithoutWaitingTheParentIsInProgress) {
     EXPECT_EQ(state_after(part, Result::in_progress), Result::success);
     check_sum(part, rank, 2);
     check_sum(comm, rank, 2);
-    EXPECT_TRUE(ok(ncclCommDestroy(part)));
+    EXPECT_OK(ncclCommDestroy(part));
   });
 }
 
@@ -250,21 +248,21 @@ TEST(Shrink, LeavesOutARankThatDoesNotCall) {
     if (rank == 1) return;
     int excluded = 1;
     CommHandle rest = nullptr;
-    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0)));
+    OK(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0));
     int own = -1, count = 0;
-    ASSERT_TRUE(ok(ncclCommUserRank(rest, &own)));
-    ASSERT_TRUE(ok(ncclCommCount(rest, &count)));
+    OK(ncclCommUserRank(rest, &own));
+    OK(ncclCommCount(rest, &count));
     EXPECT_EQ(own, rank == 0 ? 0 : rank - 1);
     EXPECT_EQ(count, 3);
     check_sum(rest, own, 3);
     int first = 0;
     if (own != 0) {  // and once more
       CommHandle two = nullptr;
-      ASSERT_TRUE(ok(ncclCommShrink(rest, &first, 1, &two, nullptr, 0)));
+      OK(ncclCommShrink(rest, &first, 1, &two, nullptr, 0));
       check_sum(two, own - 1, 2);
-      EXPECT_TRUE(ok(ncclCommDestroy(two)));
+      EXPECT_OK(ncclCommDestroy(two));
     }
-    EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+    EXPECT_OK(ncclCommDestroy(rest));
   });
 }
 
@@ -272,22 +270,22 @@ TEST(Shrink, AbortsCallsThatWaitForTheRankThatIsLeftOut) {
   const IdBytes id = new_id();
   on_threads(3, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 3, id, rank)));
+    OK(ncclCommInitRank(&comm, 3, id, rank));
     if (rank == 2) {  // is silent until it hears that the others have aborted
       EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
-      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      EXPECT_OK(ncclCommAbort(comm));
       return;
     }
     std::int32_t value = 1;
     HostStream stream(comm);
-    ASSERT_TRUE(ok(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream.get())));
+    OK(sum_up(value, comm, stream.get()));
     int excluded = 2;
     CommHandle rest = nullptr;
-    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, shrink_aborts)));
+    OK(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, shrink_aborts));
     stream.synchronize();
     check_sum(rest, rank, 2);
-    EXPECT_TRUE(ok(ncclCommDestroy(rest)));
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_OK(ncclCommDestroy(rest));
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -296,9 +294,9 @@ TEST(Shrink, ToOneRank) {
     if (rank == 1) return;
     int excluded = 1;
     CommHandle alone = nullptr;
-    ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &alone, nullptr, 0)));
+    OK(ncclCommShrink(comm, &excluded, 1, &alone, nullptr, 0));
     check_sum(alone, 0, 1);
-    EXPECT_TRUE(ok(ncclCommDestroy(alone)));
+    EXPECT_OK(ncclCommDestroy(alone));
   });
 }
 
@@ -306,14 +304,10 @@ TEST(Shrink, RefusesListsThatMakeNoSense) {
   on_ranks(2, [](int rank, CommHandle comm) {
     CommHandle rest = nullptr;
     int own = rank, none = 5, both[] = {0, 1};
-    EXPECT_TRUE(refused(ncclCommShrink(comm, &own, 1, &rest, nullptr, 0), Result::invalid_argument,
-                        "excludes itself"));
-    EXPECT_TRUE(refused(ncclCommShrink(comm, &none, 1, &rest, nullptr, 0), Result::invalid_argument,
-                        "the list of excluded ranks"));
-    EXPECT_TRUE(refused(ncclCommShrink(comm, both, 2, &rest, nullptr, 0), Result::invalid_argument,
-                        "2 of 2 ranks"));
-    EXPECT_TRUE(refused(ncclCommShrink(comm, nullptr, 1, &rest, nullptr, 0),
-                        Result::invalid_argument, "excludeRanksList is NULL"));
+    EXPECT_INVALID(ncclCommShrink(comm, &own, 1, &rest, nullptr, 0), "excludes itself");
+    EXPECT_INVALID(ncclCommShrink(comm, &none, 1, &rest, nullptr, 0), "the list of excluded ranks");
+    EXPECT_INVALID(ncclCommShrink(comm, both, 2, &rest, nullptr, 0), "2 of 2 ranks");
+    EXPECT_INVALID(ncclCommShrink(comm, nullptr, 1, &rest, nullptr, 0), "excludeRanksList is NULL");
   });
 }
 

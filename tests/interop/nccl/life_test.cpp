@@ -16,28 +16,28 @@ TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
   const IdBytes id = new_id();
   on_threads(2, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    OK(ncclCommInitRank(&comm, 2, id, rank));
     check_sum(comm, rank, 2);
     if (rank == 1) {  // makes no call, so the other rank is stuck
       EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
       EXPECT_NE(std::string(ncclGetLastError(comm)).find("aborted"), std::string::npos);
-      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      EXPECT_OK(ncclCommAbort(comm));
       return;
     }
     std::atomic<bool> is_back = false;
     std::thread stuck([&] {
       std::int32_t value = 1;
-      EXPECT_NE(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::success);
+      EXPECT_NE(sum_up(value, comm), Result::success);
       is_back = true;
     });
     const auto until = steady_clock::now() + seconds(1);
     for (long asked = 0; steady_clock::now() < until; ++asked) {
       Result state = Result::internal_error;
-      ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+      OK(ncclCommGetAsyncError(comm, &state));
       ASSERT_EQ(state, Result::success);
     }
     EXPECT_FALSE(is_back);
-    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    EXPECT_OK(ncclCommAbort(comm));
     stuck.join();
   });
 }
@@ -47,10 +47,10 @@ void beside_a_silent_rank(const std::function<void(CommHandle)>& body) {
   const IdBytes id = new_id();
   on_threads(2, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    OK(ncclCommInitRank(&comm, 2, id, rank));
     if (rank == 0) return body(comm);
     EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
-    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    EXPECT_OK(ncclCommAbort(comm));
   });
 }
 
@@ -83,16 +83,16 @@ TEST_P(LifeStuck, OnlyAnAbortEndsTheCommunicator) {
     std::int32_t x = 1, y = 2;
     HostStream stream(comm);
     if (GetParam() == 3) {
-      ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, comm, stream.get())));
+      OK(sum_up(x, comm, stream.get()));
     }
     std::thread stuck([&] {
       get_stuck([&] {
         CommHandle part = nullptr;
-        if (GetParam() == 0) return ncclAllReduce(&x, &x, 1, int32, op_sum, comm, nullptr);
+        if (GetParam() == 0) return sum_up(x, comm);
         if (GetParam() == 2) return ncclCommSplit(comm, 0, 0, &part, nullptr);
         if (GetParam() == 3) return ncclCommFinalize(comm);
-        EXPECT_TRUE(ok(ncclGroupStart()));
-        static_cast<void>(ncclAllReduce(&x, &x, 1, int32, op_sum, comm, nullptr));
+        EXPECT_OK(ncclGroupStart());
+        static_cast<void>(sum_up(x, comm));
         static_cast<void>(ncclBroadcast(&y, &y, 1, int32, 1, comm, nullptr));
         return ncclGroupEnd();
       });
@@ -105,15 +105,15 @@ TEST_P(LifeStuck, OnlyAnAbortEndsTheCommunicator) {
     EXPECT_TRUE(inside(ncclCommDestroy(comm)));
     EXPECT_TRUE(inside(ncclCommFinalize(comm)));
     EXPECT_TRUE(inside(ncclCommSplit(comm, 0, 0, &part, nullptr)));
-    ASSERT_TRUE(ok(ncclGroupStart()));
+    OK(ncclGroupStart());
     EXPECT_TRUE(inside(ncclCommDestroy(comm)));
-    EXPECT_TRUE(ok(ncclGroupEnd())) << "a refused end adds nothing to the group";
+    EXPECT_OK(ncclGroupEnd()) << "a refused end adds nothing to the group";
     int rank = -1;
-    EXPECT_TRUE(ok(ncclCommUserRank(comm, &rank)));
+    EXPECT_OK(ncclCommUserRank(comm, &rank));
     EXPECT_EQ(rank, 0);
-    EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    EXPECT_OK(ncclCommAbort(comm));
     stuck.join();
-    EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
+    EXPECT_INVALID(ncclCommDestroy(comm), "has been destroyed");
   });
 }
 
@@ -123,25 +123,25 @@ TEST(Life, AnAbortEndsADestructionThatWaits) {
     beside_a_silent_rank([&](CommHandle comm) {
       std::int32_t value = 1;
       HostStream stream(comm);
-      ASSERT_TRUE(ok(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream.get())));
+      OK(sum_up(value, comm, stream.get()));
       std::thread destroyer([&] {
         if (grouped) {
-          EXPECT_TRUE(ok(ncclGroupStart()));
+          EXPECT_OK(ncclGroupStart());
         }
-        EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+        EXPECT_OK(ncclCommDestroy(comm));
         if (grouped) {
-          EXPECT_TRUE(ok(ncclGroupEnd()));
+          EXPECT_OK(ncclGroupEnd());
         }
       });
       int rank = -1;
       while (ncclCommUserRank(comm, &rank) == Result::success) std::this_thread::yield();
       Result state = Result::internal_error;
-      EXPECT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+      EXPECT_OK(ncclCommGetAsyncError(comm, &state));
       EXPECT_EQ(state, Result::success);
-      EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
-      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      EXPECT_INVALID(ncclCommDestroy(comm), "has been destroyed");
+      EXPECT_OK(ncclCommAbort(comm));
       destroyer.join();
-      EXPECT_TRUE(refused(ncclCommAbort(comm), Result::invalid_argument, "has been destroyed"));
+      EXPECT_INVALID(ncclCommAbort(comm), "has been destroyed");
     });
 }
 
@@ -150,13 +150,13 @@ TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {
   OwnRanks first(2), second(2);
   std::int32_t x = 1, y = 1;
   HostStream a(first[0]), b(second[1]);
-  ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
-  ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[1], b.get())));
+  OK(sum_up(x, first[0], a.get()));
+  OK(sum_up(y, second[1], b.get()));
   const auto begin = steady_clock::now();
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (const OwnRanks* own : {&first, &second})
-    for (const CommHandle comm : own->comms) EXPECT_TRUE(ok(ncclCommAbort(comm)));
-  EXPECT_TRUE(ok(ncclGroupEnd()));
+    for (const CommHandle comm : own->comms) EXPECT_OK(ncclCommAbort(comm));
+  EXPECT_OK(ncclGroupEnd());
   EXPECT_LT(steady_clock::now() - begin, seconds(20));
   a.synchronize();
   b.synchronize();
@@ -168,11 +168,11 @@ TEST(Life, AbortDoesNotWaitForAnotherCommunicatorOnTheDevice) {
   OwnRanks first(2), second(2);
   std::int32_t x = 1, y = 1;
   HostStream a(first[0]), b(second[0]);
-  ASSERT_TRUE(ok(ncclAllReduce(&x, &x, 1, int32, op_sum, first[0], a.get())));
-  ASSERT_TRUE(ok(ncclAllReduce(&y, &y, 1, int32, op_sum, second[0], b.get())));
+  OK(sum_up(x, first[0], a.get()));
+  OK(sum_up(y, second[0], b.get()));
   // One after the other, as a watchdog does that has a list of communicators.
   for (OwnRanks* own : {&first, &second}) {
-    for (const CommHandle comm : own->comms) EXPECT_TRUE(ok(ncclCommAbort(comm)));
+    for (const CommHandle comm : own->comms) EXPECT_OK(ncclCommAbort(comm));
     own->comms.clear();
   }
   a.synchronize();
@@ -182,13 +182,13 @@ TEST(Life, AbortDoesNotWaitForAnotherCommunicatorOnTheDevice) {
 TEST(Life, OneThreadDestroysRankAfterRank) {
   const IdBytes id = new_id();
   CommHandle comms[3] = {};
-  ASSERT_TRUE(ok(ncclGroupStart()));
-  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(ok(ncclCommInitRank(&comms[rank], 3, id, rank)));
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  OK(ncclGroupStart());
+  for (int rank = 0; rank < 3; ++rank) OK(ncclCommInitRank(&comms[rank], 3, id, rank));
+  OK(ncclGroupEnd());
   const auto begin = steady_clock::now();
   for (const CommHandle comm : comms) {
-    EXPECT_TRUE(ok(ncclCommFinalize(comm)));
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_OK(ncclCommFinalize(comm));
+    EXPECT_OK(ncclCommDestroy(comm));
   }
   EXPECT_LT(steady_clock::now() - begin, seconds(10));
 }
@@ -196,37 +196,34 @@ TEST(Life, OneThreadDestroysRankAfterRank) {
 TEST(Life, AGroupDestroysAll) {
   OwnRanks own(3);
   std::vector<std::int32_t> data = {1, 2, 3};
-  ASSERT_TRUE(ok(ncclGroupStart()));
+  OK(ncclGroupStart());
   for (int rank = 0; rank < 3; ++rank) {
     std::int32_t* const value = &data[static_cast<std::size_t>(rank)];
-    ASSERT_TRUE(ok(ncclAllReduce(value, value, 1, int32, op_sum, own[rank], nullptr)));
+    OK(sum_up(*value, own[rank]));
   }
-  for (CommHandle& comm : own.comms) EXPECT_TRUE(ok(ncclCommDestroy(std::exchange(comm, nullptr))));
-  ASSERT_TRUE(ok(ncclGroupEnd()));
+  for (CommHandle& comm : own.comms) EXPECT_OK(ncclCommDestroy(std::exchange(comm, nullptr)));
+  OK(ncclGroupEnd());
   EXPECT_THAT(data, testing::Each(6));
 }
 
 TEST(Life, AfterItsEndsACommunicatorIsRefused) {
   CommHandle comm = nullptr;
-  ASSERT_TRUE(ok(ncclCommInitRank(&comm, 1, new_id(), 0)));
-  ASSERT_TRUE(ok(ncclCommFinalize(comm)));
+  OK(ncclCommInitRank(&comm, 1, new_id(), 0));
+  OK(ncclCommFinalize(comm));
   std::int32_t value = 1;
-  const auto reduce = [&] {
-    return ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr);
-  };
-  EXPECT_TRUE(refused(reduce(), Result::invalid_argument, "has been finalised"));
-  EXPECT_TRUE(refused(ncclCommFinalize(comm), Result::invalid_argument, "has been finalised"));
+  const auto reduce = [&] { return sum_up(value, comm); };
+  EXPECT_INVALID(reduce(), "has been finalised");
+  EXPECT_INVALID(ncclCommFinalize(comm), "has been finalised");
   Result state = Result::internal_error;
-  ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+  OK(ncclCommGetAsyncError(comm, &state));
   EXPECT_EQ(state, Result::success);
   int rank = -1;
-  EXPECT_TRUE(ok(ncclCommUserRank(comm, &rank)));
-  ASSERT_TRUE(ok(ncclCommDestroy(comm)));
-  EXPECT_TRUE(refused(reduce(), Result::invalid_argument, "has been destroyed"));
-  EXPECT_TRUE(refused(ncclCommDestroy(comm), Result::invalid_argument, "has been destroyed"));
-  EXPECT_TRUE(refused(ncclCommAbort(comm), Result::invalid_argument, "has been destroyed"));
-  EXPECT_TRUE(
-      refused(ncclCommGetAsyncError(comm, &state), Result::invalid_argument, "has been destroyed"));
+  EXPECT_OK(ncclCommUserRank(comm, &rank));
+  OK(ncclCommDestroy(comm));
+  EXPECT_INVALID(reduce(), "has been destroyed");
+  EXPECT_INVALID(ncclCommDestroy(comm), "has been destroyed");
+  EXPECT_INVALID(ncclCommAbort(comm), "has been destroyed");
+  EXPECT_INVALID(ncclCommGetAsyncError(comm, &state), "has been destroyed");
 }
 
 TEST(Life, CallsThatDifferAreReported) {
@@ -240,8 +237,7 @@ TEST(Life, CallsThatDifferAreReported) {
     EXPECT_NE(std::string(ncclGetLastError(comm)).find("100"), std::string::npos);
     stream.synchronize();
     std::int32_t value = 1;
-    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr),
-              Result::invalid_usage);
+    EXPECT_EQ(sum_up(value, comm), Result::invalid_usage);
   });
 }
 
@@ -260,14 +256,14 @@ TEST(Life, ARankThatLeavesTooEarlyIsReported) {
   const IdBytes id = new_id();
   on_threads(2, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+    OK(ncclCommInitRank(&comm, 2, id, rank));
     if (rank == 1) {
-      EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+      EXPECT_OK(ncclCommDestroy(comm));
       return;
     }
     std::int32_t value = 1;
-    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::remote_error);
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_EQ(sum_up(value, comm), Result::remote_error);
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -275,14 +271,14 @@ TEST(Life, ARevokedCommunicatorMakesNoCalls) {
   const IdBytes id = new_id();
   on_threads(2, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
-    ASSERT_TRUE(ok(ncclCommRevoke(comm, 0)));
+    OK(ncclCommInitRank(&comm, 2, id, rank));
+    OK(ncclCommRevoke(comm, 0));
     Result state = Result::internal_error;
-    ASSERT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+    OK(ncclCommGetAsyncError(comm, &state));
     EXPECT_EQ(state, Result::success);
     std::int32_t value = 1;
-    EXPECT_EQ(ncclAllReduce(&value, &value, 1, int32, op_sum, comm, nullptr), Result::remote_error);
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_EQ(sum_up(value, comm), Result::remote_error);
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -299,14 +295,14 @@ TEST(Life, CommunicatorsLeaveNothingOpen) {
     on_ranks(3, [](int rank, CommHandle comm) {
       check_sum(comm, rank, 3);
       CommHandle part = nullptr, rest = nullptr;
-      ASSERT_TRUE(ok(ncclCommSplit(comm, 0, -rank, &part, nullptr)));
+      OK(ncclCommSplit(comm, 0, -rank, &part, nullptr));
       int excluded = 1;
       if (rank != 1) {
-        ASSERT_TRUE(ok(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0)));
+        OK(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0));
         check_sum(rest, rank / 2, 2);
-        EXPECT_TRUE(ok(ncclCommDestroy(rest)));
+        EXPECT_OK(ncclCommDestroy(rest));
       }
-      EXPECT_TRUE(ok(ncclCommDestroy(part)));
+      EXPECT_OK(ncclCommDestroy(part));
     });
   };
   make_and_shrink();

@@ -14,24 +14,24 @@ TEST(PreMulSum, FactorsOfTheHostAndOfMemory) {
   on_ranks(2, [](int rank, CommHandle comm) {
     float factor = 0.5f;
     OpNumber here = 0, there = 0;
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&here, &factor, float32, scalar_on_host, comm)));
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&there, &factor, float32, scalar_on_device, comm)));
+    OK(ncclRedOpCreatePreMulSum(&here, &factor, float32, scalar_on_host, comm));
+    OK(ncclRedOpCreatePreMulSum(&there, &factor, float32, scalar_on_device, comm));
     EXPECT_GE(here, op_count);
     EXPECT_NE(here, there);
     factor = 0.25f;  // only the second one reads it now
     std::array<float, 2> data = {static_cast<float>(rank + 1), static_cast<float>(rank + 1)};
-    ASSERT_TRUE(ok(ncclGroupStart()));
-    ASSERT_TRUE(ok(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr)));
-    ASSERT_TRUE(ok(ncclAllReduce(&data[1], &data[1], 1, float32, there, comm, nullptr)));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr));
+    OK(ncclAllReduce(&data[1], &data[1], 1, float32, there, comm, nullptr));
     // Before the group's end, as NCCL allows.
-    ASSERT_TRUE(ok(ncclRedOpDestroy(here, comm)));
-    ASSERT_TRUE(ok(ncclRedOpDestroy(there, comm)));
-    ASSERT_TRUE(ok(ncclGroupEnd()));
+    OK(ncclRedOpDestroy(here, comm));
+    OK(ncclRedOpDestroy(there, comm));
+    OK(ncclGroupEnd());
     EXPECT_THAT(data, ElementsAre(1.5f, 0.75f));
 
-    EXPECT_TRUE(refused(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr),
-                        Result::invalid_argument, "no operation of this communicator"));
-    EXPECT_TRUE(refused(ncclRedOpDestroy(here, comm), Result::invalid_argument, "destroyed"));
+    EXPECT_INVALID(ncclAllReduce(&data[0], &data[0], 1, float32, here, comm, nullptr),
+                   "no operation of this communicator");
+    EXPECT_INVALID(ncclRedOpDestroy(here, comm), "destroyed");
   });
 }
 
@@ -90,27 +90,25 @@ void check_products(int rank, int ranks, CommHandle comm, TypeNumber type) {
       const Products<T> with{++seed, ranks};
       T factor = with.factor(rank);
       OpNumber op = 0;
-      ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, type, residence, comm)));
+      OK(ncclRedOpCreatePreMulSum(&op, &factor, type, residence, comm));
       const std::vector<T> send = with.of(rank, whole);
       std::vector<T> all(size), in_place = with.of(rank, size), reduced(size), part(size),
                                 blocks = send;
       std::vector<char> odd(size * sizeof(T) + 1), odd_sums(size * sizeof(T) + 3);
       std::memcpy(&odd[1], send.data(), size * sizeof(T));
       if (grouped) {
-        ASSERT_TRUE(ok(ncclGroupStart()));
+        OK(ncclGroupStart());
       }
-      ASSERT_TRUE(ok(ncclAllReduce(send.data(), all.data(), size, type, op, comm, nullptr)));
-      ASSERT_TRUE(
-          ok(ncclAllReduce(in_place.data(), in_place.data(), size, type, op, comm, nullptr)));
-      ASSERT_TRUE(
-          ok(ncclReduce(send.data(), reduced.data(), size, type, op, ranks - 1, comm, nullptr)));
-      ASSERT_TRUE(ok(ncclReduceScatter(send.data(), part.data(), size, type, op, comm, nullptr)));
-      ASSERT_TRUE(ok(ncclReduceScatter(blocks.data(), blocks.data() + at * size, size, type, op,
-                                       comm, nullptr)));
-      ASSERT_TRUE(ok(ncclAllReduce(&odd[1], &odd_sums[3], size, type, op, comm, nullptr)));
-      ASSERT_TRUE(ok(ncclRedOpDestroy(op, comm)));
+      OK(ncclAllReduce(send.data(), all.data(), size, type, op, comm, nullptr));
+      OK(ncclAllReduce(in_place.data(), in_place.data(), size, type, op, comm, nullptr));
+      OK(ncclReduce(send.data(), reduced.data(), size, type, op, ranks - 1, comm, nullptr));
+      OK(ncclReduceScatter(send.data(), part.data(), size, type, op, comm, nullptr));
+      OK(ncclReduceScatter(blocks.data(), blocks.data() + at * size, size, type, op, comm,
+                           nullptr));
+      OK(ncclAllReduce(&odd[1], &odd_sums[3], size, type, op, comm, nullptr));
+      OK(ncclRedOpDestroy(op, comm));
       if (grouped) {
-        ASSERT_TRUE(ok(ncclGroupEnd()));
+        OK(ncclGroupEnd());
       }
       using P = Products<T>;
       EXPECT_EQ(P::bytes(all), with.sums(0, size));
@@ -155,20 +153,19 @@ TEST(PreMulSum, IsOfOneTypeAndOneCommunicator) {
     const OwnRanks other(1);
     double factor = 2, value = 1;
     OpNumber op = 0;
-    ASSERT_TRUE(ok(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_host, comm)));
-    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float32, op, comm, nullptr),
-                        Result::invalid_argument, "is for f64, not for f32"));
-    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, 1, float64, op, other[0], nullptr),
-                        Result::invalid_argument, "no operation of this communicator"));
-    EXPECT_TRUE(refused(ncclAllReduce(&value, &value, SIZE_MAX, float64, op, comm, nullptr),
-                        Result::invalid_argument, "overflows"));
-    EXPECT_TRUE(refused(ncclAllReduce(nullptr, &value, 1, float64, op, comm, nullptr),
-                        Result::invalid_argument, "send is null"));
-    EXPECT_TRUE(refused(ncclRedOpCreatePreMulSum(&op, nullptr, float64, scalar_on_host, comm),
-                        Result::invalid_argument, "scalar is NULL"));
-    EXPECT_TRUE(refused(
+    OK(ncclRedOpCreatePreMulSum(&op, &factor, float64, scalar_on_host, comm));
+    EXPECT_INVALID(ncclAllReduce(&value, &value, 1, float32, op, comm, nullptr),
+                   "is for f64, not for f32");
+    EXPECT_INVALID(ncclAllReduce(&value, &value, 1, float64, op, other[0], nullptr),
+                   "no operation of this communicator");
+    EXPECT_INVALID(ncclAllReduce(&value, &value, SIZE_MAX, float64, op, comm, nullptr),
+                   "overflows");
+    EXPECT_INVALID(ncclAllReduce(nullptr, &value, 1, float64, op, comm, nullptr), "send is null");
+    EXPECT_INVALID(ncclRedOpCreatePreMulSum(&op, nullptr, float64, scalar_on_host, comm),
+                   "scalar is NULL");
+    EXPECT_INVALID(
         ncclRedOpCreatePreMulSum(&op, &factor, float64, static_cast<ResidenceNumber>(7), comm),
-        Result::invalid_argument, "no residence"));
+        "no residence");
   });
 }
 

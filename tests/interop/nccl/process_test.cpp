@@ -51,18 +51,17 @@ int status_of(pid_t child) {
 void work(int rank, CommHandle comm) {
   check_sum(comm, rank, ranks);
   std::vector<float> data(1 << 16, static_cast<float>(rank));
-  ASSERT_TRUE(
-      ok(ncclAllReduce(data.data(), data.data(), data.size(), float32, op_max, comm, nullptr)));
+  OK(ncclAllReduce(data.data(), data.data(), data.size(), float32, op_max, comm, nullptr));
   EXPECT_THAT(data, testing::Each(ranks - 1));
   CommHandle part = nullptr;
-  ASSERT_TRUE(ok(ncclCommSplit(comm, rank % 2, rank, &part, nullptr)));
+  OK(ncclCommSplit(comm, rank % 2, rank, &part, nullptr));
   int own = -1, count = 0;
-  ASSERT_TRUE(ok(ncclCommUserRank(part, &own)));
-  ASSERT_TRUE(ok(ncclCommCount(part, &count)));
+  OK(ncclCommUserRank(part, &own));
+  OK(ncclCommCount(part, &count));
   check_sum(part, own, count);
-  EXPECT_TRUE(ok(ncclCommDestroy(part)));
-  EXPECT_TRUE(ok(ncclCommFinalize(comm)));
-  EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+  EXPECT_OK(ncclCommDestroy(part));
+  EXPECT_OK(ncclCommFinalize(comm));
+  EXPECT_OK(ncclCommDestroy(comm));
 }
 
 /// Rank 2's process ends without a word. The others go on without it.
@@ -74,20 +73,19 @@ void lose_rank(int rank, CommHandle comm) {
       << ncclGetLastError(comm);
   int lost = 2;
   CommHandle rest = nullptr;
-  ASSERT_TRUE(ok(ncclCommShrink(comm, &lost, 1, &rest, nullptr, shrink_aborts)));
+  OK(ncclCommShrink(comm, &lost, 1, &rest, nullptr, shrink_aborts));
   check_sum(rest, rank, 2);
-  EXPECT_TRUE(ok(ncclCommDestroy(rest)));
-  EXPECT_TRUE(ok(ncclCommAbort(comm)));
+  EXPECT_OK(ncclCommDestroy(rest));
+  EXPECT_OK(ncclCommAbort(comm));
 }
 
 void take_part(int rank, const IdBytes& id, const std::string& task) {
   CommHandle comm = nullptr;
   if (task == "refused") {
-    EXPECT_TRUE(refused(ncclCommInitRank(&comm, 1, id, rank), Result::invalid_argument,
-                        "the process that created the id"));
+    EXPECT_INVALID(ncclCommInitRank(&comm, 1, id, rank), "the process that created the id");
     return;
   }
-  ASSERT_TRUE(ok(ncclCommInitRank(&comm, ranks, id, rank)));
+  OK(ncclCommInitRank(&comm, ranks, id, rank));
   if (task == "work") work(rank, comm);
   else lose_rank(rank, comm);
 }

@@ -36,9 +36,15 @@ inline testing::AssertionResult refused(Result result, Result wanted, const std:
   return testing::AssertionSuccess();
 }
 
+#define OK(...) ASSERT_TRUE(ok(__VA_ARGS__))
+#define EXPECT_OK(...) EXPECT_TRUE(ok(__VA_ARGS__))
+/// The call is refused as a wrong argument, for this reason.
+#define EXPECT_INVALID(CALL, SENTENCE) \
+  EXPECT_TRUE(refused(CALL, Result::invalid_argument, SENTENCE))
+
 inline IdBytes new_id() {
   IdBytes id{};
-  EXPECT_TRUE(ok(ncclGetUniqueId(&id)));
+  EXPECT_OK(ncclGetUniqueId(&id));
   return id;
 }
 
@@ -85,9 +91,9 @@ inline void on_ranks(int ranks, const std::function<void(int, CommHandle)>& body
   const IdBytes id = new_id();
   on_threads(ranks, [&](int rank) {
     CommHandle comm = nullptr;
-    ASSERT_TRUE(ok(ncclCommInitRank(&comm, ranks, id, rank)));
+    OK(ncclCommInitRank(&comm, ranks, id, rank));
     body(rank, comm);
-    EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+    EXPECT_OK(ncclCommDestroy(comm));
   });
 }
 
@@ -95,12 +101,12 @@ inline void on_ranks(int ranks, const std::function<void(int, CommHandle)>& body
 class OwnRanks {
  public:
   explicit OwnRanks(int ranks) : comms(static_cast<std::size_t>(ranks)) {
-    EXPECT_TRUE(ok(ncclCommInitAll(comms.data(), ranks, nullptr)));
+    EXPECT_OK(ncclCommInitAll(comms.data(), ranks, nullptr));
   }
   ~OwnRanks() {
     for (const CommHandle comm : comms)
       if (comm != nullptr) {
-        EXPECT_TRUE(ok(ncclCommDestroy(comm)));
+        EXPECT_OK(ncclCommDestroy(comm));
       }
   }
   OwnRanks(const OwnRanks&) = delete;
@@ -123,7 +129,7 @@ class HostStream {
  private:
   static std::shared_ptr<Backend> open(CommHandle comm) {
     int device = -1;
-    EXPECT_TRUE(ok(ncclCommCuDevice(comm, &device)));
+    EXPECT_OK(ncclCommCuDevice(comm, &device));
     return open_backend(BackendKind::host, device);
   }
   std::shared_ptr<Backend> backend_;
@@ -135,17 +141,21 @@ inline Result state_after(CommHandle comm, Result now) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   Result state = now;
   while (state == now && std::chrono::steady_clock::now() < until) {
-    EXPECT_TRUE(ok(ncclCommGetAsyncError(comm, &state)));
+    EXPECT_OK(ncclCommGetAsyncError(comm, &state));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return state;
 }
 
+/// The sum of one number, in place.
+inline Result sum_up(std::int32_t& value, CommHandle comm, StreamHandle stream = nullptr) {
+  return ncclAllReduce(&value, &value, 1, int32, op_sum, comm, stream);
+}
+
 /// An all-reduce of a number that depends on the rank, and its check.
 inline void check_sum(CommHandle comm, int rank, int ranks) {
   std::vector<std::int32_t> data(100, rank + 1);
-  ASSERT_TRUE(
-      ok(ncclAllReduce(data.data(), data.data(), data.size(), int32, op_sum, comm, nullptr)));
+  OK(ncclAllReduce(data.data(), data.data(), data.size(), int32, op_sum, comm, nullptr));
   EXPECT_THAT(data, testing::Each(ranks * (ranks + 1) / 2));
 }
 

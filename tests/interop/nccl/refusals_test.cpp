@@ -16,14 +16,14 @@ TEST(Refusals, NoCommunicator) {
   const auto none = [](Result result) {
     return refused(result, Result::invalid_argument, "the NCCL communicator is NULL");
   };
-  EXPECT_TRUE(none(ncclAllReduce(&value, &value, 1, int32, op_sum, nullptr, nullptr)));
+  EXPECT_TRUE(none(sum_up(value, nullptr)));
   EXPECT_TRUE(none(ncclSend(&value, 1, int32, 0, nullptr, nullptr)));
   EXPECT_TRUE(none(ncclCommCount(nullptr, &number)));
   EXPECT_TRUE(none(ncclCommGetAsyncError(nullptr, &state)));
   OpNumber op = 0;
   EXPECT_TRUE(none(ncclRedOpCreatePreMulSum(&op, &value, float32, scalar_on_host, nullptr)));
   auto* const garbage = reinterpret_cast<CommHandle>(&value);
-  EXPECT_TRUE(refused(ncclCommDestroy(garbage), Result::invalid_argument, "is no NCCL comm"));
+  EXPECT_INVALID(ncclCommDestroy(garbage), "is no NCCL comm");
 }
 
 /// Programs end what a split without a colour gave them.
@@ -31,14 +31,14 @@ TEST(Refusals, NoCommunicatorIsEndedAlready) {
   const OwnRanks own(1);
   for (const bool grouped : {false, true}) {
     if (grouped) {
-      ASSERT_TRUE(ok(ncclGroupStart()));
+      OK(ncclGroupStart());
     }
-    EXPECT_TRUE(ok(ncclCommFinalize(nullptr)));
-    EXPECT_TRUE(ok(ncclCommDestroy(nullptr)));
-    EXPECT_TRUE(ok(ncclCommAbort(nullptr)));
+    EXPECT_OK(ncclCommFinalize(nullptr));
+    EXPECT_OK(ncclCommDestroy(nullptr));
+    EXPECT_OK(ncclCommAbort(nullptr));
     check_sum(own[0], 0, 1);
     if (grouped) {
-      EXPECT_TRUE(ok(ncclGroupEnd()));
+      EXPECT_OK(ncclGroupEnd());
     }
   }
 }
@@ -129,7 +129,7 @@ TEST(Refusals, EndTheOtherRanksCall) {
     const IdBytes id = new_id();
     on_threads(2, [&](int rank) {
       CommHandle comm = nullptr;
-      ASSERT_TRUE(ok(ncclCommInitRank(&comm, 2, id, rank)));
+      OK(ncclCommInitRank(&comm, 2, id, rank));
       const auto value = [](std::uint64_t call, int of, std::size_t i) {
         return static_cast<std::int32_t>(plait::test::hash(call, static_cast<unsigned>(of), i) >>
                                          40);
@@ -143,17 +143,17 @@ TEST(Refusals, EndTheOtherRanksCall) {
           EXPECT_EQ(data[i], value(call, 0, i) + value(call, 1, i)) << "passed as a result";
         return result;
       };
-      ASSERT_TRUE(ok(sum(1)));
-      ASSERT_TRUE(ok(sum(2)));
+      OK(sum(1));
+      OK(sum(2));
       if (rank == 1) {
-        EXPECT_TRUE(refused(wrong.call(data, comm), Result::invalid_argument, wrong.why));
+        EXPECT_INVALID(wrong.call(data, comm), wrong.why);
       }
       Result result = Result::success;
       for (std::uint64_t call = rank == 1 ? 4 : 3; call < 40 && result == Result::success; ++call)
         result = sum(call);
       EXPECT_TRUE(refused(result, Result::invalid_usage, "rank 1's call 3 was refused: "));
       EXPECT_TRUE(refused(result, Result::invalid_usage, wrong.why));
-      EXPECT_TRUE(ok(ncclCommAbort(comm)));
+      EXPECT_OK(ncclCommAbort(comm));
     });
   }
 }
@@ -208,14 +208,13 @@ TEST(Refusals, PropertiesKeepWithinTheirSize) {
   std::fill_n(reinterpret_cast<unsigned char*>(&given), sizeof given, 0xee);
   given.known.size = sizeof(Properties) + 16;
   given.known.magic = magic_of_config;
-  ASSERT_TRUE(ok(ncclCommQueryProperties(own[1], &given.known)));
+  OK(ncclCommQueryProperties(own[1], &given.known));
   EXPECT_EQ(given.known.rank, 1);
   EXPECT_EQ(given.known.ranks, 2);
   EXPECT_EQ(given.unknown[15], 0);
   EXPECT_EQ(given.unknown[16], 0xee);
   given.known.magic = 0;
-  EXPECT_TRUE(refused(ncclCommQueryProperties(own[1], &given.known), Result::invalid_argument,
-                      "was not initialised"));
+  EXPECT_INVALID(ncclCommQueryProperties(own[1], &given.known), "was not initialised");
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-#include "interop/nccl/jobs.hpp"
+#include "interop/nccl/async_jobs.hpp"
 
 #include <algorithm>
 #include <string>
 #include <thread>
 
 #include "core/start_thread.hpp"
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 
 namespace plait::nccl {
 namespace {

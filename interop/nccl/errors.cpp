@@ -1,4 +1,4 @@
-#include "interop/nccl/border.hpp"
+#include "interop/nccl/errors.hpp"
 
 #include <array>
 #include <atomic>
