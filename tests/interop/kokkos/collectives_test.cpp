@@ -12,151 +12,94 @@
 #include <utility>
 #include <vector>
 
+#include "by_name.hpp"
 #include "values.hpp"
 
 namespace plait::test {
 namespace {
 
-/// n blocks of one element, for views of rank 0.
-template <class T, std::size_t dimensions, class Layout>
-auto make_blocks(const std::string& label) {
-  if constexpr (dimensions == 0) return Kokkos::View<T*, Layout, Kokkos::HostSpace>(label, ranks());
-  else return make<T, dimensions, Layout>(label, ranks());
-}
-
-// Not in the template, which would compile them for each type and shape.
-unsigned least(std::size_t i) {
-  unsigned result = element(0, i);
-  for (std::size_t r = 1; r < ranks(); ++r) result = std::min(result, element(r, i));
-  return result;
-}
 unsigned greatest(std::size_t i) {
   unsigned result = 0;
   for (std::size_t r = 0; r < ranks(); ++r) result = std::max(result, element(r, i));
   return result;
 }
-unsigned nothing(std::size_t) { return 0; }
 Expected sums(std::size_t begin) {
   return [=](std::size_t i) { return sum(begin + i); };
 }
-/// One block of each rank, from `begin` in its memory.
-Expected gathered(std::size_t block, std::size_t begin = 0) {
-  return [=](std::size_t i) { return element(i / block, begin + i % block); };
+
+/// What a collective writes to element `i` of this rank's `dst`, or what was there before. A block
+/// has `block` elements.
+unsigned written(Collective collective, std::size_t root, std::size_t block, std::size_t i) {
+  const kokkos::detail::Blocks blocks = kokkos::detail::blocks_of(collective);
+  const std::size_t own = blocks.many_sent ? rank() * block : 0;
+  if (blocks.root_receives && rank() != root) return element(rank(), i);
+  switch (collective) {
+    case Collective::scan:
+      return sum_of_first(rank() + 1, i);
+    case Collective::exscan:  // rank 0 keeps what it has
+      return rank() == 0 ? element(0, i) : sum_of_first(rank(), i);
+    case Collective::broadcast:
+    case Collective::scatter:
+      return element(root, own + i);
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::all_to_all:
+      return element(i / block, own + i % block);
+    default:
+      return sum(own + i);
+  }
 }
-Expected gathered_in_place(std::size_t block) {
-  return [=](std::size_t i) { return element(i / block, i); };
-}
-Expected reduced_in_place(std::size_t block) {
-  return [=](std::size_t i) { return i / block == rank() ? sum(i) : element(rank(), i); };
+/// The same for a call in one view.
+unsigned written_in_place(Collective collective, std::size_t root, std::size_t block,
+                          std::size_t i) {
+  if (collective == Collective::all_gather) return element(i / block, i);
+  if (collective != Collective::reduce_scatter) return written(collective, root, block, i);
+  return i / block == rank() ? sum(i) : element(rank(), i);
 }
 
+/// A block, or n blocks. Those of views of rank 0 have one element each.
+template <class T, std::size_t dimensions, class Layout, bool many>
+auto blocks_of_views(const std::string& label) {
+  if constexpr (many && dimensions == 0)
+    return Kokkos::View<T*, Layout, Kokkos::HostSpace>(label, ranks());
+  else return make<T, dimensions, Layout>(label, many ? ranks() : 1);
+}
+
+/// Every collective with every root. What only the root has is not looked at on other ranks.
 template <class T, std::size_t dimensions, class Layout>
-class Collectives {
- public:
-  static void check() {
-    for (int root = 0; root < comm().size(); ++root) {
-      one_block_each(root);
-      blocks(root);
+void check_collectives(bool with_space) {
+  for_each_collective([&]<Collective collective>() {
+    constexpr kokkos::detail::Blocks blocks = kokkos::detail::blocks_of(collective);
+    if constexpr (dimensions > 0 || !(blocks.many_sent && blocks.many_received)) {
+      const std::string name(name_of(collective));
+      for (std::size_t root = 0; root < ranks(); ++root) {
+        const auto src = blocks_of_views<T, dimensions, Layout, blocks.many_sent>("src");
+        const auto dst = blocks_of_views<T, dimensions, Layout, blocks.many_received>("dst");
+        using Src = decltype(src);
+        using Dst = decltype(dst);
+        const bool is_root = rank() == root;
+        const std::size_t block = src.size() / (blocks.many_sent ? ranks() : 1);
+        fill(src);
+        fill(dst);
+        Functions<collective>::call(
+            with_space, static_cast<int>(root),
+            constant(blocks.root_sends && !is_root ? std::remove_const_t<Src>() : src),
+            blocks.root_receives && !is_root ? std::remove_const_t<Dst>() : dst);
+        expect(dst, name.c_str(),
+               [&](std::size_t i) { return written(collective, root, block, i); });
+        expect(src, "src", own());
+        if constexpr (has_form_in_place<collective>()) {
+          constexpr bool many = blocks.many_sent || blocks.many_received;
+          const auto view = blocks_of_views<T, dimensions, Layout, many>("view");
+          fill(view);
+          Functions<collective>::call(with_space, static_cast<int>(root), view);
+          expect(view, (name + " in place").c_str(),
+                 [&](std::size_t i) { return written_in_place(collective, root, block, i); });
+        }
+      }
     }
-    in_place();
-    if constexpr (dimensions > 0) all_to_all();
-  }
-
- private:
-  static void one_block_each(int root) {
-    const auto src = make<T, dimensions, Layout>("src"), dst = make<T, dimensions, Layout>("dst");
-    fill(src);
-    kokkos::all_reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum);
-    expect(dst, "all_reduce", sum);
-    if constexpr (!ComplexNumber<T>) {
-      // Few algorithms reduce 16-bit integers.
-      const char* algorithm = sizeof(T) == 2 && std::is_integral_v<T> ? "stream" : "ring";
-      kokkos::all_reduce(comm(), src, dst, ReduceOp::min, {.algorithm = algorithm});
-      expect(dst, "all_reduce", least);
-    }
-    kokkos::broadcast(Exec(), comm(), constant(src), dst, root);
-    expect(dst, "broadcast", of(static_cast<std::size_t>(root)));
-    fill(dst);
-    kokkos::reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum, root);
-    expect(dst, "reduce", comm().rank() == root ? sum : own());
-    kokkos::scan(Exec(), comm(), constant(src), dst, ReduceOp::sum);
-    expect(dst, "scan", scanned);
-    fill(dst);
-    kokkos::exscan(comm(), src, dst, ReduceOp::sum);
-    expect(dst, "exscan", scanned_before);
-    expect(src, "src", own());
-  }
-
-  static unsigned scanned(std::size_t i) { return sum_of_first(rank() + 1, i); }
-  /// Rank 0 keeps what it has.
-  static unsigned scanned_before(std::size_t i) {
-    return rank() == 0 ? element(0, i) : sum_of_first(rank(), i);
-  }
-
-  static void blocks(int root) {
-    const auto one = make<T, dimensions, Layout>("one");
-    const auto many = make_blocks<T, dimensions, Layout>("many");
-    using Many = decltype(many);
-    const std::size_t block = one.size();
-    const bool is_root = comm().rank() == root;
-    fill(one);
-    kokkos::all_gather(Exec(), comm(), constant(one), many);
-    expect(many, "all_gather", gathered(block));
-    Kokkos::deep_copy(many, T{});
-    kokkos::gather(comm(), constant(one), is_root ? many : Many(),
-                   root);  // what the others pass is not looked at
-    expect(many, "gather", is_root ? gathered(block) : nothing);
-    fill(many);
-    kokkos::reduce_scatter(comm(), constant(many), one, ReduceOp::sum);
-    expect(one, "reduce_scatter", sums(rank() * block));
-    kokkos::scatter(Exec(), comm(), constant(is_root ? many : Many()), one, root);
-    expect(one, "scatter", of(static_cast<std::size_t>(root), rank() * block));
-    expect(many, "src", own());
-  }
-
-  static void all_to_all() {
-    const auto src = make<T, dimensions, Layout>("src", ranks()),
-               dst = make<T, dimensions, Layout>("dst", ranks());
-    const std::size_t block = src.size() / ranks();
-    const Expected expected = gathered(block, rank() * block);
-    fill(src);
-    kokkos::all_to_all(Exec(), comm(), constant(src), dst);
-    expect(dst, "all_to_all", expected);
-    expect(src, "src", own());
-    kokkos::all_to_all(comm(), src);
-    expect(src, "all_to_all in place", expected);
-  }
-
-  static void in_place() {
-    const auto one = make<T, dimensions, Layout>("one");
-    const auto many = make_blocks<T, dimensions, Layout>("many");
-    const std::size_t block = one.size();
-    fill(one);
-    kokkos::all_reduce(Exec(), comm(), one, ReduceOp::sum);
-    expect(one, "all_reduce in place", sum);
-    fill(one);
-    kokkos::all_reduce(Exec(), comm(), one, one, ReduceOp::sum);
-    expect(one, "all_reduce of a view and itself", sum);
-    fill(one);
-    kokkos::reduce(Exec(), comm(), one, ReduceOp::sum, 0);
-    expect(one, "reduce in place", rank() == 0 ? sum : own());
-    fill(one);
-    kokkos::broadcast(comm(), one, comm().size() - 1);
-    expect(one, "broadcast in place", of(ranks() - 1));
-    fill(one);
-    kokkos::scan(comm(), one, ReduceOp::sum);
-    expect(one, "scan in place", scanned);
-    fill(one);
-    kokkos::exscan(Exec(), comm(), one, ReduceOp::sum);
-    expect(one, "exscan in place", scanned_before);
-    fill(many);
-    kokkos::all_gather(Exec(), comm(), many);
-    expect(many, "all_gather in place", gathered_in_place(block));
-    fill(many);
-    kokkos::reduce_scatter(comm(), many, ReduceOp::sum);
-    expect(many, "reduce_scatter in place", reduced_in_place(block));
-  }
-};
+  });
+}
 
 template <class T, std::size_t dimensions, class Layout>
 void check_ring_shift() {
@@ -171,33 +114,42 @@ void check_ring_shift() {
   expect(src, "src", own());
 }
 
+/// A reduction and a message. Which data type each is, is checked below.
 template <class T>
 class EveryType : public testing::Test {};
 using Types = testing::Types<signed char, unsigned char, char, short, unsigned short, int, unsigned,
-                             long, unsigned long, long long, unsigned long long, float, double, f16,
-                             bf16, std::complex<float>, Kokkos::complex<double>>;
+                             long, unsigned long, long long, unsigned long long, float, f16, bf16,
+                             std::complex<float>, Kokkos::complex<double>>;
 TYPED_TEST_SUITE(EveryType, Types);
-
-TYPED_TEST(EveryType, Works) { Collectives<TypeParam, 1, Right>::check(); }
-
-TEST(EveryShape, Works) {
-  Collectives<double, 0, Right>::check();
-  Collectives<double, 1, Left>::check();
-  Collectives<double, 2, Left>::check();
-  Collectives<double, 2, Right>::check();
-  Collectives<float, 3, Left>::check();
-  Collectives<int, 3, Right>::check();
+TYPED_TEST(EveryType, IsReducedAndSentAround) {
+  const auto src = make<TypeParam, 1, Right>("src"), dst = make<TypeParam, 1, Right>("dst");
+  fill(src);
+  kokkos::all_reduce(Exec(), comm(), constant(src), dst, ReduceOp::sum);
+  expect(dst, "all_reduce", sum);
+  check_ring_shift<TypeParam, 1, Right>();
 }
 
-TYPED_TEST(EveryType, IsSentAround) { check_ring_shift<TypeParam, 1, Right>(); }
+TEST(EveryShape, Works) {
+  check_collectives<double, 0, Right>(true);
+  check_collectives<double, 1, Left>(false);
+  check_collectives<double, 2, Left>(true);
+  check_collectives<double, 2, Right>(false);
+  check_collectives<float, 3, Left>(false);
+  check_collectives<int, 3, Right>(true);
+}
 
 TEST(EveryShape, IsSentAround) {
   check_ring_shift<double, 0, Right>();
-  check_ring_shift<double, 1, Left>();
   check_ring_shift<double, 2, Left>();
-  check_ring_shift<double, 2, Right>();
   check_ring_shift<float, 3, Left>();
   check_ring_shift<int, 3, Right>();
+}
+
+TEST(EveryShape, MayBeBothBuffers) {
+  const auto one = make<double, 2, Right>("one");
+  fill(one);
+  kokkos::all_reduce(Exec(), comm(), one, one, ReduceOp::sum, {.algorithm = "ring"});
+  expect(one, "all_reduce of a view and itself", sum);
 }
 
 /// A count per rank: 0 for some, or the same for all.

@@ -9,7 +9,8 @@ if "${@:1:$#-1}" -fsyntax-only -w "$file" >"$work/said" 2>&1; then
   echo "FAILED: the compiler accepts $file"; exit 1
 fi
 grep -E 'error:' "$work/said" >"$work/errors" || { cat "$work/said"; exit 1; }
-sed -n 's/.*\/\/ says: //p' "$file" >"$work/sentences"
+awk 'sub(/^ *\/\/ says: /, "") { sentence = $0; next } sentence != "" && /;$/ { print sentence }' \
+  "$file" >"$work/sentences"
 status=0
 while read -r sentence; do
   expected=$(grep -cFx "$sentence" "$work/sentences")

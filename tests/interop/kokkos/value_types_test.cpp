@@ -59,19 +59,12 @@ TEST(ValueTypes, Bool) {
     ASSERT_EQ(last(i), of(static_cast<std::size_t>(previous()), i)) << "send_recv, element " << i;
 }
 
-template <class T>
-void check_bits() {
-  const auto of = [](std::size_t r, std::size_t i) {
-    return static_cast<T>(1234 * element(r, i) + element(r, i + 1));
-  };
-  check_all_reduce<T>(ReduceOp::band, of, [](T a, T b) { return static_cast<T>(a & b); });
-  check_all_reduce<T>(ReduceOp::bor, of, [](T a, T b) { return static_cast<T>(a | b); });
-  check_all_reduce<T>(ReduceOp::bxor, of, [](T a, T b) { return static_cast<T>(a ^ b); });
-}
 TEST(ValueTypes, Bits) {
-  check_bits<short>();
-  check_bits<unsigned short>();
-  check_bits<long long>();
+  const auto of = [](std::size_t r, std::size_t i) {
+    return static_cast<short>(1234 * element(r, i) + element(r, i + 1));
+  };
+  check_all_reduce<short>(ReduceOp::bxor, of,
+                          [](short a, short b) { return static_cast<short>(a ^ b); });
 }
 
 /// Products are exact: the parts of a term are 0, 1 or 2, with either sign.
@@ -83,23 +76,14 @@ void check_complex() {
              static_cast<Part>(element(r, i + 1) % 3) - 1);
   };
   check_all_reduce<T>(ReduceOp::prod, of, [](const T& a, const T& b) { return T(a * b); });
-  check_all_reduce<T>(ReduceOp::sum, of, [](const T& a, const T& b) { return T(a + b); });
-
-  const Line<T> scaled = filled<T>(of), average = filled<T>(of);
+  const Line<T> scaled = filled<T>(of);
   kokkos::all_reduce(comm(), scaled, ReduceOp::premul_sum, {.scale = 0.5});
-  kokkos::all_reduce(comm(), average, ReduceOp::avg);
-  for (std::size_t i = 0; i < count; ++i) {
-    const T sum = fold(of, i, [](const T& a, const T& b) { return T(a + b); });
-    ASSERT_EQ(scaled(i), sum * Part(0.5)) << "premul_sum, element " << i;
-    const auto n = static_cast<Part>(ranks());
-    ASSERT_NEAR(average(i).real(), sum.real() / n, 1e-6) << "avg, element " << i;
-    ASSERT_NEAR(average(i).imag(), sum.imag() / n, 1e-6) << "avg, element " << i;
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(scaled(i), fold(of, i, [](const T& a, const T& b) { return T(a + b); }) * Part(0.5))
+        << "premul_sum, element " << i;
 }
 TEST(ValueTypes, Complex) {
   check_complex<Kokkos::complex<float>>();
-  check_complex<Kokkos::complex<double>>();
-  check_complex<std::complex<float>>();
   check_complex<std::complex<double>>();
 }
 
@@ -156,7 +140,6 @@ TEST(ValueTypes, Locations) {
   check_location<double, Kokkos::MaxLoc>(ReduceOp::maxloc, 10);
   check_location<int, Kokkos::MinLoc>(ReduceOp::minloc, 0);
   check_location<long, Kokkos::MaxLoc>(ReduceOp::maxloc, 10);
-  check_location<long long, Kokkos::MinLoc>(ReduceOp::minloc, 0);
 }
 
 /// A sum of pairs has no meaning, and so on. Nothing is enqueued then.
@@ -177,11 +160,6 @@ TEST(ValueTypes, UnfitOperations) {
   expect_unsupported<bool>(ReduceOp::sum, "sum needs numbers, not bool");
   expect_unsupported<Kokkos::complex<double>>(
       ReduceOp::min, "min needs an integer or floating-point type, not complex_f64");
-  expect_unsupported<double>(ReduceOp::band, "band needs an integer type, not f64");
-  expect_unsupported<short>(ReduceOp::premul_sum,
-                            "premul_sum needs a floating-point or complex type, not i16");
-  expect_unsupported<float>(ReduceOp::maxloc,
-                            "maxloc needs pairs of a value and an index, not f32");
   expect_unsupported<Kokkos::ValLocScalar<long, int>>(ReduceOp::sum,
                                                       "sum needs numbers, not i64_i32");
 }

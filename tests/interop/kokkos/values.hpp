@@ -46,9 +46,11 @@ bool is(const T& element, unsigned number) {
   else return element == expected;
 }
 
-/// The number that rank `r` has at place `i` of its memory.
+/// The number that rank `r` has at place `i` of its memory: 1 to 13.
 inline unsigned element(std::size_t r, std::size_t i) {
-  return static_cast<unsigned>((r * 5 + i * 3) % 13 + 1);
+  std::uint64_t hash = (r + 1) * 0xaf251af3b0f025b5u + i;
+  hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93u;
+  return static_cast<unsigned>((hash ^ (hash >> 32)) % 13 + 1);
 }
 inline unsigned sum_of_first(std::size_t terms, std::size_t i) {
   unsigned total = 0;

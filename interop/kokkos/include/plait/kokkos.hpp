@@ -27,11 +27,11 @@
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <Kokkos_Core.hpp>
 #include <cstddef>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
 
+#include "plait/collective_table.h"
 #include "plait/communicator.hpp"
 #include "plait/kokkos/buffers.hpp"
 #include "plait/kokkos/spaces.hpp"
@@ -42,11 +42,14 @@
 namespace plait::kokkos {
 namespace detail {
 
-/// Checks one view of a call on `exec`.
-template <class Exec>
-void check_buffer(const Checks& checks, const Communicator& comm, const ViewFacts& buffer) {
-  checks.targets(backend_of<Exec>, Exec::name(), comm.backend_kind(), &buffer);
-  checks.memory(buffer);
+/// Checks views of a call on `exec`.
+template <class Exec, class... Facts>
+void check_buffers(const Checks& checks, const Communicator& comm, const Facts&... buffers) {
+  const auto check = [&](const ViewFacts& buffer) {
+    checks.targets(backend_of<Exec>, Exec::name(), comm.backend_kind(), &buffer);
+    checks.memory(buffer);
+  };
+  (check(buffers), ...);
 }
 
 template <class Exec>
@@ -65,8 +68,8 @@ void call(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, 
     call.type = data_type_of<typename Src::non_const_value_type>;
     const Checks checks(comm, call);
     const ViewFacts from = facts_of(src, "src"), to = facts_of(dst, "dst");
-    if (checks.sends()) check_buffer<Exec>(checks, comm, from);
-    if (checks.receives()) check_buffer<Exec>(checks, comm, to);
+    if (checks.sends()) check_buffers<Exec>(checks, comm, from);
+    if (checks.receives()) check_buffers<Exec>(checks, comm, to);
     call.count = checks.count(from, to);
     checks.places(from, to, call.count);
     call.order = checks.order(from, to);
@@ -74,8 +77,7 @@ void call(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, 
   }
 }
 
-/// Any collective in place, except gather and scatter, where only the root has a view with all
-/// blocks.
+/// Any collective in place.
 template <Collective collective, class Exec, class View>
 void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call call,
                    const CallOptions& options) {
@@ -84,7 +86,7 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
     call.type = data_type_of<typename View::non_const_value_type>;
     const Checks checks(comm, call);
     const ViewFacts buffer = facts_of(view, "view");
-    check_buffer<Exec>(checks, comm, buffer);
+    check_buffers<Exec>(checks, comm, buffer);
     constexpr Blocks blocks = blocks_of(collective);
     call.count = blocks.many_sent || blocks.many_received ? checks.block_of(buffer) : buffer.size;
     call.order = checks.order_of_block(buffer, blocks.many_sent || blocks.many_received);
@@ -97,260 +99,74 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
   }
 }
 
-/// The peer of a message, if that has elements.
-inline std::span<const int> peer(const int& rank, const ViewFacts& buffer) {
-  return {&rank, buffer.size == 0 ? 0u : 1u};
-}
-
-/// Messages of `count` elements, to and from `peers` or all ranks, in the call `function`:
-/// `check(checks)` checks them, `enqueue(type, stream)` enqueues them.
+/// Messages, to and from `peers` or all ranks, in the call `function`: `check(checks)` checks them,
+/// `enqueue(type, stream)` enqueues them. Finds the type of `call`, what is known of it, itself.
 template <class View, class Exec, class Check, class Enqueue>
 void call_messages(std::string_view function, const Exec& exec, Communicator& comm,
-                   const std::optional<Communicator::Peers>& peers, std::size_t count,
-                   const Check& check, const Enqueue& enqueue) {
-  const Call call{.collective = Collective::send_recv,
-                  .type = data_type_of<typename View::non_const_value_type>,
-                  .count = count};
+                   const std::optional<Communicator::Peers>& peers, Call call, const Check& check,
+                   const Enqueue& enqueue) {
+  call.type = data_type_of<typename View::non_const_value_type>;
   check(Checks(comm, call, function, peers));
   const Region region(function, call);
   in_order(exec, comm, [&](StreamRef stream) { enqueue(call.type, stream); });
 }
-
 }  // namespace detail
 
-/// Reduces the views of all ranks element by element, into `dst` on all ranks. `src` and `dst` have
-/// the same extents.
-template <class Exec, class Src, class Dst>
-void all_reduce(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-                const CallOptions& options = {}) {
-  detail::call<Collective::all_reduce>(exec, comm, src, dst, {.op = op}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void all_reduce(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-                const CallOptions& options = {}) {
-  all_reduce(detail::default_space<Dst>(), comm, src, dst, op, options);
-}
-/// The same within one view.
-template <class Exec, class View>
-void all_reduce(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
-                const CallOptions& options = {}) {
-  detail::call_in_place<Collective::all_reduce>(exec, comm, view, {.op = op}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void all_reduce(Communicator& comm, const View& view, ReduceOp op,
-                const CallOptions& options = {}) {
-  all_reduce(detail::default_space<View>(), comm, view, op, options);
-}
+// The collectives, each in up to four forms:
+//
+//   NAME(exec, comm, src, dst, [op,] [root,] options = {})
+//   NAME(comm, src, dst, ...)      on the default instance of the execution space of `dst`
+//   NAME(exec, comm, view, ...)    in place, within one view: not of gather and scatter
+//   NAME(comm, view, ...)          likewise, on the default instance of that of `view`
+//
+// NAME and its arguments: all_reduce, reduce_scatter, scan, exscan (op); broadcast, gather, scatter
+// (root); reduce (op, root); all_gather, all_to_all. `Communicator` says what each does, with `src`
+// for `send` and `dst` for `recv`, how many blocks they have, and what in place is.
+#define PLAIT_KOKKOS_COLLECTIVE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                            \
+  template <class Exec, class Src, class Dst>                                                      \
+  void NAME(                                                                                       \
+      const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,                        \
+      PLAIT_IF_##OP(ReduceOp op, ) PLAIT_IF_##ROOT(int root, ) const CallOptions& options = {}) {  \
+    detail::call<Collective::NAME>(                                                                \
+        exec, comm, src, dst, {PLAIT_IF_##OP(.op = op, ) PLAIT_IF_##ROOT(.root = root)}, options); \
+  }                                                                                                \
+  template <class Src, class Dst>                                                                  \
+  void NAME(                                                                                       \
+      Communicator& comm, const Src& src, const Dst& dst,                                          \
+      PLAIT_IF_##OP(ReduceOp op, ) PLAIT_IF_##ROOT(int root, ) const CallOptions& options = {}) {  \
+    NAME(detail::default_space<Dst>(), comm, src, dst,                                             \
+         PLAIT_IF_##OP(op, ) PLAIT_IF_##ROOT(root, ) options);                                     \
+  }                                                                                                \
+  template <class Exec, class View>                                                                \
+  requires(detail::fits_in_one_view(Collective::NAME)) void NAME(                                  \
+      const Exec& exec, Communicator& comm, const View& view,                                      \
+      PLAIT_IF_##OP(ReduceOp op, ) PLAIT_IF_##ROOT(int root, ) const CallOptions& options = {}) {  \
+    detail::call_in_place<Collective::NAME>(                                                       \
+        exec, comm, view, {PLAIT_IF_##OP(.op = op, ) PLAIT_IF_##ROOT(.root = root)}, options);     \
+  }                                                                                                \
+  template <class View>                                                                            \
+  requires(detail::fits_in_one_view(Collective::NAME)) void NAME(                                  \
+      Communicator& comm, const View& view,                                                        \
+      PLAIT_IF_##OP(ReduceOp op, ) PLAIT_IF_##ROOT(int root, ) const CallOptions& options = {}) {  \
+    NAME(detail::default_space<View>(), comm, view,                                                \
+         PLAIT_IF_##OP(op, ) PLAIT_IF_##ROOT(root, ) options);                                     \
+  }
+PLAIT_COLLECTIVES(PLAIT_KOKKOS_COLLECTIVE, PLAIT_NO_OTHER)
+#undef PLAIT_KOKKOS_COLLECTIVE
 
-/// Reduces views of n blocks. Rank r receives block r of the result. `src`: n blocks; `dst`: one.
-template <class Exec, class Src, class Dst>
-void reduce_scatter(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
-                    ReduceOp op, const CallOptions& options = {}) {
-  detail::call<Collective::reduce_scatter>(exec, comm, src, dst, {.op = op}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void reduce_scatter(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-                    const CallOptions& options = {}) {
-  reduce_scatter(detail::default_space<Dst>(), comm, src, dst, op, options);
-}
-/// In place: `view` has n blocks, and rank r's result is block r; the other blocks are unchanged.
-template <class Exec, class View>
-void reduce_scatter(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
-                    const CallOptions& options = {}) {
-  detail::call_in_place<Collective::reduce_scatter>(exec, comm, view, {.op = op}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void reduce_scatter(Communicator& comm, const View& view, ReduceOp op,
-                    const CallOptions& options = {}) {
-  reduce_scatter(detail::default_space<View>(), comm, view, op, options);
-}
-
-/// Every rank receives the blocks of all ranks, in rank order. `src`: one block; `dst`: n.
-template <class Exec, class Src, class Dst>
-void all_gather(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
-                const CallOptions& options = {}) {
-  detail::call<Collective::all_gather>(exec, comm, src, dst, {}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void all_gather(Communicator& comm, const Src& src, const Dst& dst,
-                const CallOptions& options = {}) {
-  all_gather(detail::default_space<Dst>(), comm, src, dst, options);
-}
-/// In place: `view` has n blocks, and rank r sends block r of it.
-template <class Exec, class View>
-void all_gather(const Exec& exec, Communicator& comm, const View& view,
-                const CallOptions& options = {}) {
-  detail::call_in_place<Collective::all_gather>(exec, comm, view, {}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void all_gather(Communicator& comm, const View& view, const CallOptions& options = {}) {
-  all_gather(detail::default_space<View>(), comm, view, options);
-}
-
-/// Every rank, including the root, receives the root's `src` in `dst`. Both have the same extents.
-template <class Exec, class Src, class Dst>
-void broadcast(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
-               const CallOptions& options = {}) {
-  detail::call<Collective::broadcast>(exec, comm, src, dst, {.root = root}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void broadcast(Communicator& comm, const Src& src, const Dst& dst, int root,
-               const CallOptions& options = {}) {
-  broadcast(detail::default_space<Dst>(), comm, src, dst, root, options);
-}
-/// In place: every rank receives the root's `view` in its own.
-template <class Exec, class View>
-void broadcast(const Exec& exec, Communicator& comm, const View& view, int root,
-               const CallOptions& options = {}) {
-  detail::call_in_place<Collective::broadcast>(exec, comm, view, {.root = root}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void broadcast(Communicator& comm, const View& view, int root, const CallOptions& options = {}) {
-  broadcast(detail::default_space<View>(), comm, view, root, options);
-}
-
-/// Reduces the views of all ranks element by element, into the root's `dst`. Both have the same
-/// extents.
-template <class Exec, class Src, class Dst>
-void reduce(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-            int root, const CallOptions& options = {}) {
-  detail::call<Collective::reduce>(exec, comm, src, dst, {.op = op, .root = root}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void reduce(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op, int root,
-            const CallOptions& options = {}) {
-  reduce(detail::default_space<Dst>(), comm, src, dst, op, root, options);
-}
-/// In place: the root's `view` receives the result; those of other ranks are unchanged.
-template <class Exec, class View>
-void reduce(const Exec& exec, Communicator& comm, const View& view, ReduceOp op, int root,
-            const CallOptions& options = {}) {
-  detail::call_in_place<Collective::reduce>(exec, comm, view, {.op = op, .root = root}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void reduce(Communicator& comm, const View& view, ReduceOp op, int root,
-            const CallOptions& options = {}) {
-  reduce(detail::default_space<View>(), comm, view, op, root, options);
-}
-
-/// Rank r receives in `dst` the reduction of the views of ranks 0 to r, element by element. `src`
-/// and `dst` have the same extents. Any operation but `avg`.
-template <class Exec, class Src, class Dst>
-void scan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-          const CallOptions& options = {}) {
-  detail::call<Collective::scan>(exec, comm, src, dst, {.op = op}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void scan(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-          const CallOptions& options = {}) {
-  scan(detail::default_space<Dst>(), comm, src, dst, op, options);
-}
-/// The same within one view.
-template <class Exec, class View>
-void scan(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
-          const CallOptions& options = {}) {
-  detail::call_in_place<Collective::scan>(exec, comm, view, {.op = op}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void scan(Communicator& comm, const View& view, ReduceOp op, const CallOptions& options = {}) {
-  scan(detail::default_space<View>(), comm, view, op, options);
-}
-
-/// The same without the own view: rank r receives the reduction of those of ranks 0 to r - 1. `dst`
-/// of rank 0 is unchanged.
-template <class Exec, class Src, class Dst>
-void exscan(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-            const CallOptions& options = {}) {
-  detail::call<Collective::exscan>(exec, comm, src, dst, {.op = op}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void exscan(Communicator& comm, const Src& src, const Dst& dst, ReduceOp op,
-            const CallOptions& options = {}) {
-  exscan(detail::default_space<Dst>(), comm, src, dst, op, options);
-}
-/// The same within one view.
-template <class Exec, class View>
-void exscan(const Exec& exec, Communicator& comm, const View& view, ReduceOp op,
-            const CallOptions& options = {}) {
-  detail::call_in_place<Collective::exscan>(exec, comm, view, {.op = op}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void exscan(Communicator& comm, const View& view, ReduceOp op, const CallOptions& options = {}) {
-  exscan(detail::default_space<View>(), comm, view, op, options);
-}
-
-/// Rank r receives block r of every rank, in rank order. `src` and `dst`: n blocks each.
-template <class Exec, class Src, class Dst>
-void all_to_all(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
-                const CallOptions& options = {}) {
-  detail::call<Collective::all_to_all>(exec, comm, src, dst, {}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void all_to_all(Communicator& comm, const Src& src, const Dst& dst,
-                const CallOptions& options = {}) {
-  all_to_all(detail::default_space<Dst>(), comm, src, dst, options);
-}
-/// The same within one view.
-template <class Exec, class View>
-void all_to_all(const Exec& exec, Communicator& comm, const View& view,
-                const CallOptions& options = {}) {
-  detail::call_in_place<Collective::all_to_all>(exec, comm, view, {}, options);
-}
-/// On the default instance of the execution space of `view`.
-template <class View>
-void all_to_all(Communicator& comm, const View& view, const CallOptions& options = {}) {
-  all_to_all(detail::default_space<View>(), comm, view, options);
-}
-
-/// The root receives the blocks of all ranks, in rank order. `src`: one block; `dst`: n, only on
-/// the root. In place: the root's `src` is its block of `dst`. In symmetric memory all ranks then
-/// pass the offset of that block, the root's, as `src`, instead of their own block's.
-template <class Exec, class Src, class Dst>
-void gather(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
-            const CallOptions& options = {}) {
-  detail::call<Collective::gather>(exec, comm, src, dst, {.root = root}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void gather(Communicator& comm, const Src& src, const Dst& dst, int root,
-            const CallOptions& options = {}) {
-  gather(detail::default_space<Dst>(), comm, src, dst, root, options);
-}
-
-/// Rank r receives block r of the root. `src`: n blocks, only on the root; `dst`: one. In place:
-/// the root's `dst` is its block of `src`. In symmetric memory all ranks then pass the offset of
-/// that block, the root's, as `dst`, instead of their own block's.
-template <class Exec, class Src, class Dst>
-void scatter(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst, int root,
-             const CallOptions& options = {}) {
-  detail::call<Collective::scatter>(exec, comm, src, dst, {.root = root}, options);
-}
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void scatter(Communicator& comm, const Src& src, const Dst& dst, int root,
-             const CallOptions& options = {}) {
-  scatter(detail::default_space<Dst>(), comm, src, dst, root, options);
-}
-
-// Messages between two ranks: the elements of a view as they lie in memory. On host spaces a
-// message is complete when the call returns, so `send` may wait until the peer has reached its
-// `recv`. Ranks that send to each other use `send_recv`, or put both calls in a `Group`. A peer
-// that is `plait::proc_null` gets nothing and sends nothing: the view for it may be empty.
+// Messages between two ranks, and calls with a count per rank: elements of views as they lie in
+// memory. `Communicator` has their rules. On host spaces a message is complete when the call
+// returns, so `send` may wait until the peer has reached its `recv`. The view for a peer that is
+// `plait::proc_null` may be empty.
+//
+// Without `exec`, all run on the default instance of the execution space of the view that receives,
+// `send` on that of the view that it sends:
+#define PLAIT_PLAIN(...) __VA_ARGS__
+#define PLAIT_KOKKOS_ON_DEFAULT(NAME, TYPES, RECEIVES, PARAMETERS, ARGUMENTS)              \
+  template <PLAIT_PLAIN TYPES>                                                             \
+  void NAME(Communicator& comm, PLAIT_PLAIN PARAMETERS, const CallOptions& options = {}) { \
+    NAME(detail::default_space<RECEIVES>(), comm, PLAIT_PLAIN ARGUMENTS, options);         \
+  }
 
 /// Sends all of `src` to rank `to`. A message to the own rank needs its `recv` in the same `Group`.
 template <class Exec, class Src>
@@ -359,18 +175,15 @@ void send(const Exec& exec, Communicator& comm, const Src& src, int to,
   if constexpr (detail::view_fits<Exec, Src, detail::Access::read>()) {
     const detail::ViewFacts data = detail::facts_of(src, "src");
     detail::call_messages<Src>(
-        "send", exec, comm, Communicator::Peers{.to = detail::peer(to, data)}, data.size,
-        [&](const detail::Checks& checks) { detail::check_buffer<Exec>(checks, comm, data); },
+        "send", exec, comm, Communicator::Peers{.to = detail::peer(to, data)},
+        detail::messages(data.size),
+        [&](const detail::Checks& checks) { detail::check_buffers<Exec>(checks, comm, data); },
         [&](DataType type, StreamRef stream) {
           comm.send(data.data, data.size, type, to, stream, options);
         });
   }
 }
-/// On the default instance of the execution space of `src`.
-template <class Src>
-void send(Communicator& comm, const Src& src, int to, const CallOptions& options = {}) {
-  send(detail::default_space<Src>(), comm, src, to, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(send, (class Src), Src, (const Src& src, int to), (src, to))
 
 /// Receives all of `dst` from rank `from`.
 template <class Exec, class Dst>
@@ -379,18 +192,15 @@ void recv(const Exec& exec, Communicator& comm, const Dst& dst, int from,
   if constexpr (detail::view_fits<Exec, Dst, detail::Access::write>()) {
     const detail::ViewFacts data = detail::facts_of(dst, "dst");
     detail::call_messages<Dst>(
-        "recv", exec, comm, Communicator::Peers{.from = detail::peer(from, data)}, data.size,
-        [&](const detail::Checks& checks) { detail::check_buffer<Exec>(checks, comm, data); },
+        "recv", exec, comm, Communicator::Peers{.from = detail::peer(from, data)},
+        detail::messages(data.size),
+        [&](const detail::Checks& checks) { detail::check_buffers<Exec>(checks, comm, data); },
         [&](DataType type, StreamRef stream) {
           comm.recv(data.data, data.size, type, from, stream, options);
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Dst>
-void recv(Communicator& comm, const Dst& dst, int from, const CallOptions& options = {}) {
-  recv(detail::default_space<Dst>(), comm, dst, from, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(recv, (class Dst), Dst, (const Dst& dst, int from), (dst, from))
 
 /// Both at once: sends all of `src` to rank `to`, receives all of `dst` from rank `from`. The views
 /// are disjoint and have one value type; their shapes may differ.
@@ -402,10 +212,10 @@ void send_recv(const Exec& exec, Communicator& comm, const Src& src, int to, con
                             received = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
         "send_recv", exec, comm,
-        Communicator::Peers{detail::peer(to, sent), detail::peer(from, received)}, sent.size,
+        Communicator::Peers{detail::peer(to, sent), detail::peer(from, received)},
+        detail::messages(sent.size),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, sent);
-          detail::check_buffer<Exec>(checks, comm, received);
+          detail::check_buffers<Exec>(checks, comm, sent, received);
           if (to != proc_null && from != proc_null) checks.disjoint(sent, received);
         },
         [&](DataType type, StreamRef stream) {
@@ -414,29 +224,21 @@ void send_recv(const Exec& exec, Communicator& comm, const Src& src, int to, con
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void send_recv(Communicator& comm, const Src& src, int to, const Dst& dst, int from,
-               const CallOptions& options = {}) {
-  send_recv(detail::default_space<Dst>(), comm, src, to, dst, from, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(send_recv, (class Src, class Dst), Dst,
+                        (const Src& src, int to, const Dst& dst, int from), (src, to, dst, from))
 
-/// A message from every rank to every rank, including itself. `src` and `dst` are views of rank 1;
-/// `sent` and `received` say, for each rank, how many elements it is sent or sends, and where they
-/// begin. Rank a sends b as many elements as b receives from a. Called by all ranks. The counts are
-/// in host memory, and read before it returns.
+/// A message from every rank to every rank, including itself. `src` and `dst` are views of rank 1.
+/// Counts, here and below, are in host memory, and read before the call returns.
 template <class Exec, class Src, class Dst>
 void all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
                   const Communicator::BlocksOf& sent, const Dst& dst,
                   const Communicator::BlocksOf& received, const CallOptions& options = {}) {
-  if constexpr (detail::displaced_messages_fit<Exec, Src, Dst>()) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "all_to_all_v", exec, comm, std::nullopt,
-        std::accumulate(sent.counts.begin(), sent.counts.end(), std::size_t{0}),
+        "all_to_all_v", exec, comm, std::nullopt, detail::messages(sent.counts),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, from);
-          detail::check_buffer<Exec>(checks, comm, to);
+          detail::check_buffers<Exec>(checks, comm, from, to);
           checks.within(from, sent, "for");
           checks.within(to, received, "from");
         },
@@ -445,27 +247,22 @@ void all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void all_to_all_v(Communicator& comm, const Src& src, const Communicator::BlocksOf& sent,
-                  const Dst& dst, const Communicator::BlocksOf& received,
-                  const CallOptions& options = {}) {
-  all_to_all_v(detail::default_space<Dst>(), comm, src, sent, dst, received, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(all_to_all_v, (class Src, class Dst), Dst,
+                        (const Src& src, const Communicator::BlocksOf& sent, const Dst& dst,
+                         const Communicator::BlocksOf& received),
+                        (src, sent, dst, received))
 
 /// Every rank receives the blocks of all ranks, in `dst`, a view of rank 1. All of `src` is this
-/// rank's block: `received.counts[rank]` elements. In place: `src` is this rank's block of `dst`.
-/// Called by all ranks.
+/// rank's block.
 template <class Exec, class Src, class Dst>
 void all_gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
                   const Communicator::BlocksOf& received, const CallOptions& options = {}) {
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "all_gather_v", exec, comm, std::nullopt, from.size,
+        "all_gather_v", exec, comm, std::nullopt, detail::messages(from.size),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, from);
-          detail::check_buffer<Exec>(checks, comm, to);
+          detail::check_buffers<Exec>(checks, comm, from, to);
           checks.within(to, received, "from");
         },
         [&](DataType type, StreamRef stream) {
@@ -473,27 +270,23 @@ void all_gather_v(const Exec& exec, Communicator& comm, const Src& src, const Ds
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void all_gather_v(Communicator& comm, const Src& src, const Dst& dst,
-                  const Communicator::BlocksOf& received, const CallOptions& options = {}) {
-  all_gather_v(detail::default_space<Dst>(), comm, src, dst, received, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(all_gather_v, (class Src, class Dst), Dst,
+                        (const Src& src, const Dst& dst, const Communicator::BlocksOf& received),
+                        (src, dst, received))
 
 /// The root receives the blocks of all ranks, in `dst`, a view of rank 1. All of `src` is this
-/// rank's block. `dst` and `received`: only on the root. In place: the root's `src` is its block of
-/// `dst`. Called by all ranks.
+/// rank's block. `dst` and `received`: only on the root.
 template <class Exec, class Src, class Dst>
 void gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& dst,
               const Communicator::BlocksOf& received, int root, const CallOptions& options = {}) {
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "gather_v", exec, comm, std::nullopt, from.size,
+        "gather_v", exec, comm, std::nullopt, detail::messages(from.size),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, from);
+          detail::check_buffers<Exec>(checks, comm, from);
           if (!checks.is_root(root)) return;
-          detail::check_buffer<Exec>(checks, comm, to);
+          detail::check_buffers<Exec>(checks, comm, to);
           checks.within(to, received, "from");
         },
         [&](DataType type, StreamRef stream) {
@@ -501,15 +294,13 @@ void gather_v(const Exec& exec, Communicator& comm, const Src& src, const Dst& d
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void gather_v(Communicator& comm, const Src& src, const Dst& dst,
-              const Communicator::BlocksOf& received, int root, const CallOptions& options = {}) {
-  gather_v(detail::default_space<Dst>(), comm, src, dst, received, root, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(gather_v, (class Src, class Dst), Dst,
+                        (const Src& src, const Dst& dst, const Communicator::BlocksOf& received,
+                         int root),
+                        (src, dst, received, root))
 
 /// Rank r receives block r of the root's `src`, a view of rank 1, in all of `dst`. `src` and
-/// `sent`: only on the root. In place: the root's `dst` is its block of `src`. Called by all ranks.
+/// `sent`: only on the root.
 template <class Exec, class Src, class Dst>
 void scatter_v(const Exec& exec, Communicator& comm, const Src& src,
                const Communicator::BlocksOf& sent, const Dst& dst, int root,
@@ -517,11 +308,11 @@ void scatter_v(const Exec& exec, Communicator& comm, const Src& src,
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
-        "scatter_v", exec, comm, std::nullopt, to.size,
+        "scatter_v", exec, comm, std::nullopt, detail::messages(to.size),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, to);
+          detail::check_buffers<Exec>(checks, comm, to);
           if (!checks.is_root(root)) return;
-          detail::check_buffer<Exec>(checks, comm, from);
+          detail::check_buffers<Exec>(checks, comm, from);
           checks.within(from, sent, "for");
         },
         [&](DataType type, StreamRef stream) {
@@ -529,44 +320,35 @@ void scatter_v(const Exec& exec, Communicator& comm, const Src& src,
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void scatter_v(Communicator& comm, const Src& src, const Communicator::BlocksOf& sent,
-               const Dst& dst, int root, const CallOptions& options = {}) {
-  scatter_v(detail::default_space<Dst>(), comm, src, sent, dst, root, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(scatter_v, (class Src, class Dst), Dst,
+                        (const Src& src, const Communicator::BlocksOf& sent, const Dst& dst,
+                         int root),
+                        (src, sent, dst, root))
 
 /// Rank r receives in `dst` the reduction of block r of `src`, `counts[r]` elements, of all ranks.
-/// `src` is a view of rank 1 with the blocks one behind the other, in the order of their ranks. In
-/// place: `dst` is this rank's block of `src`; the other blocks are unchanged. Called by all ranks,
-/// with the same counts. They are in host memory, and read before it returns.
+/// `src` is a view of rank 1 with the blocks one behind the other, in the order of their ranks.
 template <class Exec, class Src, class Dst>
 void reduce_scatter_v(const Exec& exec, Communicator& comm, const Src& src,
                       std::span<const std::size_t> counts, const Dst& dst, ReduceOp op,
                       const CallOptions& options = {}) {
   if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src>()) {
-    constexpr std::string_view function = "reduce_scatter_v";
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
-    const Call call{.collective = Collective::reduce_scatter,
-                    .type = data_type_of<typename Src::non_const_value_type>,
-                    .op = op,
-                    .count = to.size};
-    const detail::Checks checks(comm, call, function);
-    detail::check_buffer<Exec>(checks, comm, from);
-    detail::check_buffer<Exec>(checks, comm, to);
-    checks.counted_blocks(from, to, counts);
-    const detail::Region region(function, call);
-    detail::in_order(exec, comm, [&](StreamRef stream) {
-      comm.reduce_scatter_v(from.data, counts, to.data, call.type, op, stream, options);
-    });
+    detail::call_messages<Src>(
+        "reduce_scatter_v", exec, comm, std::nullopt,
+        {.collective = Collective::reduce_scatter, .op = op, .count = to.size},
+        [&](const detail::Checks& checks) {
+          detail::check_buffers<Exec>(checks, comm, from, to);
+          checks.counted_blocks(from, to, counts);
+        },
+        [&](DataType type, StreamRef stream) {
+          comm.reduce_scatter_v(from.data, counts, to.data, type, op, stream, options);
+        });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void reduce_scatter_v(Communicator& comm, const Src& src, std::span<const std::size_t> counts,
-                      const Dst& dst, ReduceOp op, const CallOptions& options = {}) {
-  reduce_scatter_v(detail::default_space<Dst>(), comm, src, counts, dst, op, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(reduce_scatter_v, (class Src, class Dst), Dst,
+                        (const Src& src, std::span<const std::size_t> counts, const Dst& dst,
+                         ReduceOp op),
+                        (src, counts, dst, op))
 
 /// A message to each peer of `sent`, and from each of `received`: the exchange of halos. `src` and
 /// `dst` are views of rank 1, and may be one. `Communicator` says in which order the two lists name
@@ -576,14 +358,13 @@ void neighbor_all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
                            const Communicator::NeighborBlocks& sent, const Dst& dst,
                            const Communicator::NeighborBlocks& received,
                            const CallOptions& options = {}) {
-  if constexpr (detail::displaced_messages_fit<Exec, Src, Dst>()) {
+  if constexpr (detail::displaced_blocks_fit<Exec, Src, Dst, Src, Dst>()) {
     const detail::ViewFacts from = detail::facts_of(src, "src"), to = detail::facts_of(dst, "dst");
     detail::call_messages<Src>(
         "neighbor_all_to_all_v", exec, comm, Communicator::Peers{sent.peers, received.peers},
-        std::accumulate(sent.counts.begin(), sent.counts.end(), std::size_t{0}),
+        detail::messages(sent.counts),
         [&](const detail::Checks& checks) {
-          detail::check_buffer<Exec>(checks, comm, from);
-          detail::check_buffer<Exec>(checks, comm, to);
+          detail::check_buffers<Exec>(checks, comm, from, to);
           checks.within(from, sent, "for");
           checks.within(to, received, "from");
         },
@@ -592,14 +373,10 @@ void neighbor_all_to_all_v(const Exec& exec, Communicator& comm, const Src& src,
         });
   }
 }
-/// On the default instance of the execution space of `dst`.
-template <class Src, class Dst>
-void neighbor_all_to_all_v(Communicator& comm, const Src& src,
-                           const Communicator::NeighborBlocks& sent, const Dst& dst,
-                           const Communicator::NeighborBlocks& received,
-                           const CallOptions& options = {}) {
-  neighbor_all_to_all_v(detail::default_space<Dst>(), comm, src, sent, dst, received, options);
-}
+PLAIT_KOKKOS_ON_DEFAULT(neighbor_all_to_all_v, (class Src, class Dst), Dst,
+                        (const Src& src, const Communicator::NeighborBlocks& sent, const Dst& dst,
+                         const Communicator::NeighborBlocks& received),
+                        (src, sent, dst, received))
 
 /// No rank's `exec` passes this point before all ranks' have reached it. On host spaces, no call
 /// returns before all ranks have called it.
@@ -612,5 +389,8 @@ void barrier(const Exec& exec, Communicator& comm) {
     detail::in_order(exec, comm, [&](StreamRef stream) { comm.barrier(stream); });
   }
 }
+
+#undef PLAIT_KOKKOS_ON_DEFAULT
+#undef PLAIT_PLAIN
 
 }  // namespace plait::kokkos

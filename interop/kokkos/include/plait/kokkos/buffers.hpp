@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -128,6 +129,26 @@ constexpr Blocks blocks_of(Collective collective) {
   return {};
 }
 
+/// Not so gather and scatter, where only the root has a view with all blocks.
+constexpr bool fits_in_one_view(Collective collective) {
+  const Blocks blocks = blocks_of(collective);
+  return !(blocks.many_sent && blocks.root_sends) &&
+         !(blocks.many_received && blocks.root_receives);
+}
+
+/// The peer of a message, if that has elements.
+inline std::span<const int> peer(const int& rank, const ViewFacts& buffer) {
+  return {&rank, buffer.size == 0 ? 0u : 1u};
+}
+
+/// What is known of messages with so many elements.
+inline Call messages(std::size_t count) {
+  return {.collective = Collective::send_recv, .count = count};
+}
+inline Call messages(std::span<const std::size_t> counts) {
+  return messages(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+}
+
 /// The checks of one call, on one rank.
 class Checks {
  public:
@@ -224,13 +245,11 @@ class Checks {
   /// The views must be disjoint, or in place as the collective defines it.
   void places(const ViewFacts& src, const ViewFacts& dst, std::size_t count) const {
     if (!sends() || !receives() || count == 0) return;
-    const std::size_t block = count * size_of(call_.type);
-    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
-               to = reinterpret_cast<std::uintptr_t>(dst.data);
-    if (from >= to + block * (blocks_.many_received ? n() : 1) ||
-        to >= from + block * (blocks_.many_sent ? n() : 1))
+    if (!overlap(src, count * (blocks_.many_sent ? n() : 1), dst,
+                 count * (blocks_.many_received ? n() : 1)))
       return;
-    const std::uintptr_t mine = block * static_cast<std::uintptr_t>(rank_);
+    const std::uintptr_t from = place_of(src), to = place_of(dst),
+                         mine = count * static_cast<std::size_t>(rank_) * size_of(call_.type);
     const bool equal = blocks_.many_sent == blocks_.many_received;
     if (equal ? from == to : blocks_.many_sent ? to == from + mine : from == to + mine) return;
     refuse(described(src) + " and " + described(dst) +
@@ -242,32 +261,22 @@ class Checks {
 
   /// For two messages: one view is read while the other is written.
   void disjoint(const ViewFacts& src, const ViewFacts& dst) const {
-    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
-               to = reinterpret_cast<std::uintptr_t>(dst.data);
-    if (src.size == 0 || dst.size == 0) return;
-    if (from >= to + dst.size * size_of(call_.type) || to >= from + src.size * size_of(call_.type))
-      return;
+    if (src.size == 0 || dst.size == 0 || !overlap(src, src.size, dst, dst.size)) return;
     refuse(described(src) + " and " + described(dst) + " overlap; pass disjoint views");
   }
 
-  /// The block for, or from, each rank must lie in the view of rank 1. An empty block may begin
-  /// anywhere. The communicator checks that there is one block per rank.
-  void within(const ViewFacts& buffer, const Communicator::BlocksOf& blocks,
-              const char* for_or_from) const {
-    for (std::size_t peer = 0; peer < std::min(blocks.counts.size(), blocks.displacements.size());
-         ++peer)
-      block_within(buffer, static_cast<int>(peer), blocks.counts[peer], blocks.displacements[peer],
-                   for_or_from);
-  }
-  /// The same for the blocks of neighbours.
-  void within(const ViewFacts& buffer, const Communicator::NeighborBlocks& blocks,
-              const char* for_or_from) const {
-    for (std::size_t i = 0;
-         i < std::min({blocks.peers.size(), blocks.counts.size(), blocks.displacements.size()});
-         ++i)
-      if (blocks.peers[i] != proc_null)
-        block_within(buffer, blocks.peers[i], blocks.counts[i], blocks.displacements[i],
-                     for_or_from);
+  /// The block for, or from, each rank or neighbour must lie in the view of rank 1. An empty block
+  /// may begin anywhere. The communicator checks that there is one block per rank.
+  template <class BlocksOf>
+  void within(const ViewFacts& buffer, const BlocksOf& blocks, const char* for_or_from) const {
+    std::size_t count = std::min(blocks.counts.size(), blocks.displacements.size());
+    if constexpr (requires { blocks.peers; }) count = std::min(count, blocks.peers.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      int peer = static_cast<int>(i);
+      if constexpr (requires { blocks.peers; }) peer = blocks.peers[i];
+      if (peer != proc_null)
+        block_within(buffer, peer, blocks.counts[i], blocks.displacements[i], for_or_from);
+    }
   }
   bool is_root(int root) const { return rank_ == root; }
 
@@ -284,11 +293,9 @@ class Checks {
       refuse(described(dst) + " has " + std::to_string(dst.size) +
              " elements, and the count of rank " + std::to_string(rank_) + " is " +
              std::to_string(counts[mine]));
-    const std::size_t bytes = size_of(call_.type);
-    const auto from = reinterpret_cast<std::uintptr_t>(src.data),
-               to = reinterpret_cast<std::uintptr_t>(dst.data);
-    if (dst.size == 0 || from >= to + dst.size * bytes || to >= from + src.size * bytes) return;
-    if (to == from + sum_or_most(counts.first(mine)) * bytes) return;
+    if (dst.size == 0 || !overlap(src, src.size, dst, dst.size)) return;
+    if (place_of(dst) == place_of(src) + sum_or_most(counts.first(mine)) * size_of(call_.type))
+      return;
     refuse(described(src) + " and " + described(dst) +
            " overlap; pass disjoint views, or in place block " + std::to_string(rank_) +
            " of src as dst");
@@ -296,6 +303,15 @@ class Checks {
 
  private:
   std::size_t n() const { return static_cast<std::size_t>(ranks_); }
+
+  static std::uintptr_t place_of(const ViewFacts& buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer.data);
+  }
+  /// True if the first elements of both, so many, have memory in common.
+  bool overlap(const ViewFacts& a, std::size_t of_a, const ViewFacts& b, std::size_t of_b) const {
+    const std::size_t bytes = size_of(call_.type);
+    return place_of(a) < place_of(b) + of_b * bytes && place_of(b) < place_of(a) + of_a * bytes;
+  }
 
   void block_within(const ViewFacts& buffer, int peer, std::size_t count, std::size_t at,
                     const char* for_or_from) const {

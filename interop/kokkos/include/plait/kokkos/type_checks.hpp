@@ -77,28 +77,16 @@ constexpr bool messages_fit() {
   }
 }
 
-/// For two views with one message for, and from, each rank.
-template <class Exec, class Src, class Dst>
-constexpr bool displaced_messages_fit() {
-  if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
-  else {
-    constexpr bool flat = rank_of<Src> == 1 && rank_of<Dst> == 1;
-    static_assert(flat,
-                  "plait::kokkos: all_to_all_v and neighbor_all_to_all_v take views of rank 1, in "
-                  "which a displacement counts elements");
-    return flat;
-  }
-}
-
-/// For two views of which `All`, one of them, has the blocks of all ranks, and the other one block.
-template <class Exec, class Src, class Dst, class All>
+/// For two views of which `All`, one of them or both, have the blocks of all ranks.
+template <class Exec, class Src, class Dst, class... All>
 constexpr bool displaced_blocks_fit() {
   if constexpr (!messages_fit<Exec, Src, Dst>()) return false;
   else {
-    static_assert(rank_of<All> == 1,
+    constexpr bool flat = ((rank_of<All> == 1) && ...);
+    static_assert(flat,
                   "plait::kokkos: the view with the blocks of all ranks has rank 1, because counts "
                   "are in elements");
-    return rank_of<All> == 1;
+    return flat;
   }
 }
 
