@@ -2,6 +2,7 @@
  * a GPU's memory where it is one: mpirun -n N c_device_test. Data goes to and from the device by
  * plait_copy alone, so the program needs no GPU runtime. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "checks.h"
 
@@ -14,6 +15,7 @@ static void fill(size_t count) {
   const size_t all = (size_t)ranks * count;
   size_t i;
   int b;
+  ++turn;
   for (b = 0; b < ranks; ++b)
     for (i = 0; i < count; ++i) here[(size_t)b * count + i] = value(rank, b, i);
   OK(plait_copy(comm, send, here, all * sizeof *here, stream));
@@ -36,63 +38,18 @@ static void compare(int line, const char* what, size_t count) {
 }
 
 static void collectives(size_t count) {
-  const int root = ranks - 1, is_root = rank == root;
+  const int root = ranks - 1;
   size_t i;
-  int b;
-
-  fill(count);
-  for (i = 0; i < count; ++i) expected[i] = sum(0, i);
-  OK(plait_all_reduce(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  compare(__LINE__, "all_reduce", count);
-
-  fill(count);
-  for (i = 0; i < count; ++i) expected[i] = sum_of_first(rank + 1, 0, i);
-  OK(plait_scan(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  compare(__LINE__, "scan", count);
-
-  fill(count);
-  for (i = 0; rank > 0 && i < count; ++i) expected[i] = sum_of_first(rank, 0, i);
-  OK(plait_exscan(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  compare(__LINE__, "exscan", count);
-
-  fill(count);
-  for (i = 0; i < count; ++i) expected[i] = sum(rank, i);
-  OK(plait_reduce_scatter(comm, send, recv, count, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  compare(__LINE__, "reduce_scatter", count);
-
-  fill(count);
-  for (b = 0; b < ranks; ++b)
-    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, 0, i);
-  OK(plait_all_gather(comm, send, recv, count, PLAIT_F64, stream, NULL));
-  compare(__LINE__, "all_gather", count);
-
-  fill(count);
-  for (i = 0; i < count; ++i) expected[i] = value(root, 0, i);
-  OK(plait_broadcast(comm, is_root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
-  compare(__LINE__, "broadcast", count);
-
-  fill(count);
-  for (i = 0; is_root && i < count; ++i) expected[i] = sum(0, i);
-  OK(plait_reduce(comm, send, is_root ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, stream,
-                  NULL));
-  compare(__LINE__, "reduce", count);
-
-  fill(count);
-  for (b = 0; b < ranks; ++b)
-    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, rank, i);
-  OK(plait_all_to_all(comm, send, recv, count, PLAIT_F64, stream, NULL));
-  compare(__LINE__, "all_to_all", count);
-
-  fill(count);
-  for (b = 0; is_root && b < ranks; ++b)
-    for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = value(b, 0, i);
-  OK(plait_gather(comm, send, is_root ? recv : NULL, count, PLAIT_F64, root, stream, NULL));
-  compare(__LINE__, "gather", count);
-
-  fill(count);
-  for (i = 0; i < count; ++i) expected[i] = value(root, rank, i);
-  OK(plait_scatter(comm, is_root ? send : NULL, recv, count, PLAIT_F64, root, stream, NULL));
-  compare(__LINE__, "scatter", count);
+  int which, b;
+  for (which = 0; which < rows; ++which) {
+    const struct row* row = &table[which];
+    fill(count);
+    for (b = 0; b < ranks; ++b)
+      for (i = 0; i < count; ++i) expected[(size_t)b * count + i] = expected_of(row, root, b, i);
+    OK(by_name(row->number, comm, has(row->send, root) ? send : NULL,
+               has(row->recv, root) ? recv : NULL, count, PLAIT_F64, PLAIT_SUM, root, NULL));
+    compare(__LINE__, row->name, count);
+  }
 }
 
 /* Messages in a ring: together, one by one in a group, straight into symmetric memory; and blocks
@@ -125,11 +82,13 @@ static void messages(size_t count) {
   for (b = 0; b < ranks; ++b) { /* nothing, a half or a whole block from a to b */
     send_counts[b] = count * (size_t)((rank + 2 * b) % 3) / 2;
     recv_counts[b] = count * (size_t)((b + 2 * rank) % 3) / 2;
-    send_at[b] = recv_at[b] = (size_t)b * count;
+    send_at[b] = (size_t)b * count;
+    recv_at[b] = (size_t)(ranks - 1 - b) * count; /* against the order of ranks */
     for (i = 0; i < recv_counts[b]; ++i) expected[recv_at[b] + i] = value(b, rank, i);
   }
   OK(plait_all_to_all_v(comm, send, send_counts, send_at, recv, recv_counts, recv_at, PLAIT_F64,
                         stream, NULL));
+  memset(layout, 0xff, 4 * (size_t)ranks * sizeof *layout); /* has been read */
   compare(__LINE__, "all_to_all_v", count);
   free(layout);
 }
@@ -141,6 +100,7 @@ static void counts_per_rank(size_t count) {
   const int to[2] = {next, before}, from[2] = {before, next};
   const size_t half = count / 2;
   const size_t halves[2] = {half, half}, parts_at[2] = {0, half};
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t* counts = calloc(2 * (size_t)ranks, sizeof *counts);
   size_t *at = counts + ranks, i, begin = 0, own;
   int b;
@@ -156,6 +116,14 @@ static void counts_per_rank(size_t count) {
     for (i = 0; i < counts[b]; ++i) expected[at[b] + i] = value(b, 0, i);
   OK(plait_all_gather_v(comm, send, own, recv, counts, at, PLAIT_F64, stream, NULL));
   compare(__LINE__, "all_gather_v", count);
+
+  /* In place, from this rank's block of `recv`. */
+  fill(count);
+  for (b = 0; b < ranks; ++b)
+    for (i = 0; i < counts[b]; ++i) expected[at[b] + i] = value(b, 0, i);
+  OK(plait_copy(comm, recv + at[rank], send, own * sizeof *send, stream));
+  OK(plait_all_gather_v(comm, recv + at[rank], own, recv, counts, at, PLAIT_F64, stream, NULL));
+  compare(__LINE__, "all_gather_v in place", count);
 
   fill(count);
   for (b = 0; is_root && b < ranks; ++b)
@@ -174,6 +142,30 @@ static void counts_per_rank(size_t count) {
   for (i = 0; i < own; ++i) expected[i] = sum((int)((begin + i) / count), (begin + i) % count);
   OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
   compare(__LINE__, "reduce_scatter_v", count);
+
+  /* In place, in `recv`: the other blocks are unchanged. */
+  fill(count);
+  OK(plait_copy(comm, recv, send, (size_t)ranks * count * sizeof *send, stream));
+  for (i = 0; i < (size_t)ranks * count; ++i) {
+    const int of = (int)(i / count);
+    const int is_mine = i >= begin && i < begin + own;
+    expected[i] = is_mine ? sum(of, i % count) : value(rank, of, i % count);
+  }
+  options.algorithm = "direct_push";
+  OK(plait_reduce_scatter_v(comm, recv, counts, recv + begin, PLAIT_F64, PLAIT_SUM, stream,
+                            &options));
+  compare(__LINE__, "reduce_scatter_v in place", count);
+
+  /* Equal counts, which are read before the call returns. */
+  fill(count);
+  for (b = 0; b < ranks; ++b) counts[b] = half;
+  for (i = 0; i < half; ++i) {
+    const size_t at_all = (size_t)rank * half + i;
+    expected[i] = sum((int)(at_all / count), at_all % count);
+  }
+  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  memset(counts, 0xff, (size_t)ranks * sizeof *counts);
+  compare(__LINE__, "reduce_scatter_v of equal blocks", count);
 
   fill(count);
   for (i = 0; i < half; ++i) {

@@ -39,7 +39,7 @@ static void* on_a_thread(void* seen) {
 void threads(void) {
   pthread_t thread;
   int good = 0;
-  INVALID(plait_comm_rank(NULL, &good), "plait_comm_rank", "NULL", "");
+  INVALID(plait_comm_rank(NULL, &good), "plait_comm_rank", "NULL");
   CHECK(pthread_create(&thread, NULL, on_a_thread, &good) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(good);
@@ -90,7 +90,7 @@ void destroying(void) {
     OK(plait_barrier(copy, stream));
     CHECK(pthread_create(&thread, NULL, wait_in_vain, copy) == 0);
     while (plait_is_symmetric(copy, &answer, 1, &answer) == PLAIT_SUCCESS) continue;
-    INVALID(plait_comm_destroy(copy), "plait_comm_destroy", "another thread is inside", "");
+    INVALID(plait_comm_destroy(copy), "plait_comm_destroy", "another thread is inside");
     OK(plait_abort(copy, "enough"));
     CHECK(pthread_join(thread, &returned) == 0 && returned == copy);
   }
@@ -105,27 +105,27 @@ static const char* refused_on(plait_comm on, int way) {
   switch (way) {
     case 0:
       INVALID(plait_all_reduce(on, NULL, x, 4, PLAIT_F32, PLAIT_SUM, stream, NULL), "all_reduce",
-              "send is null", "");
+              "send is null");
       return "send is null";
     case 1:
       INVALID(plait_all_reduce(on, x, y, 4, (plait_data_type)99, PLAIT_SUM, stream, NULL),
-              "plait_all_reduce", "no data type", "");
+              "plait_all_reduce", "no data type");
       return "no data type";
     case 2:
       options.size = 1;
       INVALID(plait_all_reduce(on, x, y, 4, PLAIT_F32, PLAIT_SUM, stream, &options),
-              "plait_all_reduce", "has size 1", "");
+              "plait_all_reduce", "has size 1");
       return "has size 1";
     case 3:
       OK(plait_group_start());
       OK(plait_all_reduce(on, x, y, 4, PLAIT_F32, PLAIT_SUM, stream, NULL));
       INVALID(plait_broadcast(on, x, x, 4, (plait_data_type)99, 0, stream, NULL), "plait_broadcast",
-              "no data type", "");
-      INVALID(plait_group_end(), "group: call 2", "no data type", "");
+              "no data type");
+      INVALID(plait_group_end(), "group: call 2", "no data type");
       return "no data type";
     default:
       INVALID(plait_refuse_call(on, PLAIT_ALL_REDUCE, NULL, 0, NULL, 0, "a binding: no"),
-              "a binding: no", "", "");
+              "a binding: no");
       return "a binding: no";
   }
 }

@@ -91,16 +91,15 @@ void operations(void) {
   scans(send, recv, &op);
 
   INVALID(plait_all_reduce_by(comm, send, recv, count, NULL, stream), "plait_all_reduce_by: rank",
-          "op is NULL", "");
+          "op is NULL");
   INVALID(plait_reduce_by(comm, send, recv, count, &op, ranks, stream), "reduce: rank",
-          "is none of the ranks", "");
-  INVALID(plait_scan_by(comm, send, recv, count, NULL, stream), "plait_scan_by: rank", "op is NULL",
-          "");
-  INVALID(plait_exscan_by(comm, send, NULL, count, &op, stream), "exscan: rank", "recv is null",
-          "");
+          "is none of the ranks");
+  INVALID(plait_scan_by(comm, send, recv, count, NULL, stream), "plait_scan_by: rank",
+          "op is NULL");
+  INVALID(plait_exscan_by(comm, send, NULL, count, &op, stream), "exscan: rank", "recv is null");
   op.alignment = 5;
   INVALID(plait_reduce_scatter_by(comm, send, recv, count, &op, stream), "reduce_scatter: rank",
-          "alignment is 5", "");
+          "alignment is 5");
   OK(plait_group_start());
   CHECK(plait_all_reduce_by(comm, send, recv, count, NULL, stream) != PLAIT_SUCCESS);
   CHECK(plait_group_end() == PLAIT_ERROR_INVALID_ARGUMENT);

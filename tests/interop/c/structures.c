@@ -34,20 +34,18 @@ void structure_sizes(void) {
       any.size = wrong[step];
       sprintf(number, "%s has size %lu, and Plait ", names[which], (unsigned long)wrong[step]);
       if (which == 0)
-        INVALID(plait_comm_create_world(&any.config, &made), "plait_comm_create_world", number, "");
+        INVALID(plait_comm_create_world(&any.config, &made), "plait_comm_create_world", number);
       if (which == 1)
         INVALID(plait_all_reduce(comm, x, x, 1, PLAIT_F32, PLAIT_SUM, stream, &any.options),
-                "plait_all_reduce: rank", number, "");
+                "plait_all_reduce: rank", number);
       if (which == 2)
-        INVALID(plait_enqueue(comm, &any.call, x, x, stream, NULL), "plait_enqueue: rank", number,
-                "");
-      if (which == 3)
-        INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number, "");
+        INVALID(plait_enqueue(comm, &any.call, x, x, stream, NULL), "plait_enqueue: rank", number);
+      if (which == 3) INVALID(plait_progress_of(comm, &any.progress), "plait_progress_of", number);
       if (which == 4)
-        INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number, "");
+        INVALID(plait_statistics_of(comm, &any.statistics), "plait_statistics_of", number);
       if (which == 5)
         INVALID(plait_all_reduce_by(comm, x, x, 1, &any.operation, stream),
-                "plait_all_reduce_by: rank", number, "");
+                "plait_all_reduce_by: rank", number);
       sprintf(number, " knows %lu to %lu: ", (unsigned long)sizeof(size_t),
               (unsigned long)known[which]);
       CHECK(strstr(plait_last_error(), number));
