@@ -5,8 +5,8 @@
 ! The last argument of every procedure is an optional `status`: PLAIT_SUCCESS or an error, which
 ! plait_last_error() describes in one sentence. Without `status` an error writes that sentence and
 ! stops the program. `stream` is a native stream; without it a call uses the default stream.
-! Arguments that may be left out come last. A function returns what the function of plait.h writes to
-! its last argument.
+! Arguments that may be left out come last. A function returns what that of plait.h writes to its
+! last argument.
 !
 ! The module plait_mpi has all of this one, and makes communicators from MPI's.
 module plait

@@ -102,8 +102,8 @@ class Comm {
   /// As `await_calls`, and frees everything. Only for the last user.
   void close() noexcept;
 
-  /// The communicator, for a group that has a call of it. The group may be another thread's than the
-  /// one that ends the communicator, which waits until the result is gone.
+  /// The communicator, for a group that has a call of it. The end of the communicator, perhaps in
+  /// another thread, waits until the result is gone.
   static std::shared_ptr<Comm> in_group(const std::shared_ptr<Comm>& comm) {
     ++comm->groups_;
     return {comm.get(), [comm](Comm* own) {

@@ -45,7 +45,8 @@ double value(int of, int block, size_t i);
 double sum(int block, size_t i);
 /* Of the first ranks only. */
 double sum_of_first(int terms, int block, size_t i);
-/* What a collective that sums writes to `i` of block `block` of this rank's `recv`; -1 if nothing. */
+/* What a collective writes to `i` of block `block` of this rank's `recv`: a sum if it reduces, -1
+ * for nothing. */
 double expected_of(const struct row* row, int root, int block, size_t i);
 
 #endif

@@ -29,8 +29,8 @@ static void wrong_element(int line, const char* what, size_t i) {
   report(__FILE__, line, "a wrong element");
 }
 
-/* All-reduces TERM(rank, i), of C's type T, and compares with COMBINE(a, b) over all ranks: once for
- * each type of C that has no number of 32 or 64 bits alone. The zoo has each type and operation. */
+/* All-reduces TERM(rank, i), of C's type T, and compares with COMBINE(a, b) over all ranks. The zoo
+ * has each type with each operation. */
 #define REDUCE(T, TYPE, OP, TERM, COMBINE)                             \
   do {                                                                 \
     T send[n], recv[n], a, b;                                          \
