@@ -24,6 +24,22 @@ struct Flag {
   std::optional<std::pair<double, double>> range{};  // of a number
   std::string needs{};                               // a flag without which this one is refused
   std::vector<std::string> excludes{};               // flags beside which this one is refused
+
+  Flag within(double least, double most) const {
+    Flag flag = *this;
+    flag.range = {least, most};
+    return flag;
+  }
+  Flag beside(std::string other) const {
+    Flag flag = *this;
+    flag.needs = std::move(other);
+    return flag;
+  }
+  Flag not_beside(std::vector<std::string> others) const {
+    Flag flag = *this;
+    flag.excludes = std::move(others);
+    return flag;
+  }
 };
 
 struct CommandLine {

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "th
 constexpr std::array<std::string_view, 4> progress_names = {"auto", "bar", "lines", "none"};
 constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
 
-/// The words of the command line, before `understand` turns them into options.
+/// The flags as they were written, before `understand` turns them into options.
 struct Written {
   std::string min_bytes, max_bytes, collectives = "all_reduce", types = "f32", ops = "sum",
                                     algorithms = "all", backend, peers, timing = "graph",
@@ -183,13 +183,12 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
        "Smallest message, bytes with suffix K, M, G (default 1K)"},
       {"-e,--max-bytes", &words.max_bytes,
        "Largest message (default 64M on the host target, 1G on a GPU)"},
-      {"-f,--factor", &options.factor, "From one size to the next (default 4)", {{2, 1 << 20}}},
+      Flag{"-f,--factor", &options.factor, "From one size to the next (default 4)"}.within(2,
+                                                                                           1 << 20),
       {"-C,--collective", &words.collectives,
        "Collective, a list of them, or all (default all_reduce)"},
-      {"--root",
-       &options.root,
-       "Root of broadcast, reduce, gather and scatter (default 0)",
-       {{0, 1000000}}},
+      Flag{"--root", &options.root, "Root of broadcast, reduce, gather and scatter (default 0)"}
+          .within(0, 1000000),
       {"-d,--type", &words.types,
        fmt::format("Element type, a list of them, or all {} (default f32)", data_type_count)},
       {"-o,--op", &words.ops,
@@ -197,28 +196,24 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
                    "those of the operations that they have: -d all -o all is {} reductions for a "
                    "collective that reduces, and {} types for one that moves",
                    reduce_op_count, reductions(), data_type_count)},
-      {"-n,--iterations",
-       &options.iterations,
-       "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)",
-       {{1, 1000000}}},
-      {"-w,--warm-up", &options.warm_up, "Calls before the timed ones (default 5)", {{0, 1000000}}},
-      {"-c,--check",
-       &words.check,
-       "1: check every configuration's result (default), 0: do not",
-       {{0, 1}}},
-      {"--creation",
-       &options.creations,
-       "Instead: create so many communicators, one after the other, and print the times "
-       "as JSON",
-       {{1, 10'000}}},
+      Flag{"-n,--iterations", &options.iterations,
+           "Timed calls per repeat (default: at least 200 for small messages, else about 50 ms)"}
+          .within(1, 1000000),
+      Flag{"-w,--warm-up", &options.warm_up, "Calls before the timed ones (default 5)"}.within(
+          0, 1000000),
+      Flag{"-c,--check", &words.check, "1: check every configuration's result (default), 0: do not"}
+          .within(0, 1),
+      Flag{"--creation", &options.creations,
+           "Instead: create so many communicators, one after the other, and print the times "
+           "as JSON"}
+          .within(1, 10'000),
       {"--reserve", &options.reserve,
        "Commit all scratch memory first, which makes large messages faster on GPUs"},
       {"--in-place", &words.in_place, "0 (default), 1 or both"},
       {"--memory", &words.memory, "Buffers: symmetric (default), ordinary or both"},
-      {"--messages",
-       &options.messages,
-       "Cut every message into so many, one call for each; sizes and times are their totals",
-       {{1, 100000}}},
+      Flag{"--messages", &options.messages,
+           "Cut every message into so many, one call for each; sizes and times are their totals"}
+          .within(1, 100000),
       {"--group", &words.group, "Whether these calls are one group: 0 (default), 1 or both"},
       {"--offset", &words.offsets,
        "Bytes from an aligned address to the buffers, or a list (default 0)"},
@@ -226,20 +221,18 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
        "all (default), default (the selection's choice), or a list of names"},
       {"--backend", &words.backend,
        "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)"},
-      {"--devices",
-       &options.devices,
-       "So many devices of this process are the ranks, each driven by a thread (default: "
-       "this process is one rank)",
-       {{1, 1024}}},
+      Flag{"--devices", &options.devices,
+           "So many devices of this process are the ranks, each driven by a thread (default: "
+           "this process is one rank)"}
+          .within(1, 1024),
       {"--peers", &words.peers,
        "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
        "fits the backend)"},
       {"--timing", &words.timing,
        "graph (default), events, throughput, latency or enqueue (host time of a call)"},
-      {"--repeats",
-       &options.repeats,
-       "Number of measurements; their median counts (default and least 7)",
-       {{7, 100000}}},
+      Flag{"--repeats", &options.repeats,
+           "Number of measurements; their median counts (default and least 7)"}
+          .within(7, 100000),
       {"--table", &options.table,
        "Print a row per algorithm and peer, with all bandwidths, and what the machine gives "
        "at most"},
@@ -257,14 +250,13 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
       {"--progress", &words.progress,
        "Progress on standard error: bar, lines, none, or auto (default): a bar on a "
        "terminal, else lines"},
-      {"--blocks",
-       &options.blocks,
-       "Blocks of Plait's kernels (default: the algorithm's choice)",
-       {{1, 65535}}},
-      {"--threads",
-       &options.threads,
-       "Threads per block (default: the algorithm's choice), at most as many as the target runs",
-       {{1, 1024}}}};
+      Flag{"--blocks", &options.blocks,
+           "Blocks of Plait's kernels (default: the algorithm's choice)"}
+          .within(1, 65535),
+      Flag{
+          "--threads", &options.threads,
+          "Threads per block (default: the algorithm's choice), at most as many as the target runs"}
+          .within(1, 1024)};
 }
 
 void understand(const Written& words, Options& options) {
@@ -292,10 +284,6 @@ void understand(const Written& words, Options& options) {
     refuse(
         "--report: this build has no Chart.js; install libjs-chart.js, configure and build again");
 }
-
-}  // namespace
-
-namespace {
 
 template <class Is>
 const CountedCall* find_counted_if(Is is) {

@@ -73,56 +73,39 @@ int main(int argc, char** argv) {
   bool json = false, tables = false, statistics = false, shared = false, world = false;
   std::string results, calls, why;
   int ranks = 0, processors = 0;
+  using Flag = plait::bench::Flag;
   const plait::bench::CommandLine line{
       "plait-info",
       "Lists Plait's backends, devices and algorithms",
-      {{"--json", &json, "Print JSON"},
-       {"--markdown",
-        &tables,
-        "Print the tables of algorithms that the documentation shows",
-        {},
-        "",
-        {"--json"}},
-       {"--why",
-        &why,
-        "Print what the algorithm of this name does here, and why it serves no more",
-        {},
-        "",
-        {"--json", "--markdown"}},
-       {"--statistics", &statistics,
-        "Run a small job with as many ranks, and print what its communicator has counted"},
-       {"--world",
-        &world,
-        "Started by torchrun, srun or, on one machine, mpirun: print the device, the node and the "
-        "rail of each rank",
-        {},
-        "",
-        {"--json", "--markdown", "--statistics"}},
-       {"--ranks",
-        &ranks,
-        "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
-        "with --statistics on GPUs also 1)",
-        {{1, 1024}}},
-       {"--costs",
-        &results,
-        "Print, as JSON, what the estimates for the calls in this file of results are made of, for "
-        "tools/fit_model.py",
-        {},
-        "",
-        {"--json", "--markdown", "--statistics", "--ranks"}},
-       {"--shared", &shared, "With --costs: all ranks were on one GPU", {}, "--costs"},
-       {"--processors",
-        &processors,
-        "With --costs: those of the machine on which CPU ranks took turns",
-        {{1, 1 << 20}},
-        "--costs"},
-       {"--estimates",
-        &calls,
-        "Print, as JSON, the estimates for the calls in this file, of ranks on several nodes, for "
-        "tools/scaling_model.py",
-        {},
-        "",
-        {"--json", "--markdown", "--statistics", "--ranks", "--costs"}}}};
+      {Flag{"--json", &json, "Print JSON"},
+       Flag{"--markdown", &tables, "Print the tables of algorithms that the documentation shows"}
+           .not_beside({"--json"}),
+       Flag{"--why", &why,
+            "Print what the algorithm of this name does here, and why it serves no more"}
+           .not_beside({"--json", "--markdown"}),
+       Flag{"--statistics", &statistics,
+            "Run a small job with as many ranks, and print what its communicator has counted"},
+       Flag{"--world", &world,
+            "Started by torchrun, srun or, on one machine, mpirun: print the device, the node and "
+            "the rail of each rank"}
+           .not_beside({"--json", "--markdown", "--statistics"}),
+       Flag{"--ranks", &ranks,
+            "Number of ranks to ask the algorithms about (default: the number of GPUs, at least 2; "
+            "with --statistics on GPUs also 1)"}
+           .within(1, 1024),
+       Flag{"--costs", &results,
+            "Print, as JSON, what the estimates for the calls in this file of results are made of, "
+            "for tools/fit_model.py"}
+           .not_beside({"--json", "--markdown", "--statistics", "--ranks"}),
+       Flag{"--shared", &shared, "With --costs: all ranks were on one GPU"}.beside("--costs"),
+       Flag{"--processors", &processors,
+            "With --costs: those of the machine on which CPU ranks took turns"}
+           .within(1, 1 << 20)
+           .beside("--costs"),
+       Flag{"--estimates", &calls,
+            "Print, as JSON, the estimates for the calls in this file, of ranks on several nodes, "
+            "for tools/scaling_model.py"}
+           .not_beside({"--json", "--markdown", "--statistics", "--ranks", "--costs"})}};
   try {
     const std::string answer = plait::bench::parse(line, {argv + 1, argv + argc});
     if (!answer.empty()) fmt::print("{}", answer);

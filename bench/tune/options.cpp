@@ -14,6 +14,7 @@
 namespace plait::bench {
 namespace {
 
+/// The flags as they were written.
 struct Written {
   std::string min_bytes, max_bytes, collectives = "all", types, memory = "both", backend;
 };
@@ -29,26 +30,21 @@ std::vector<Flag> flags_of(TuneOptions& options, Written& words) {
            "Smallest message, bytes with suffix K, M, G (default 512, on the host 128)"},
           {"-e,--max-bytes", &words.max_bytes, "Largest message (default 512M, on the host 8M)"},
           {"--memory", &words.memory, "Buffers: symmetric, ordinary or both (default)"},
-          {"--seconds",
-           &options.seconds,
-           "The most time that measuring takes (default 90); whatever is not measured by "
-           "then is left out",
-           {{1.0, 1e6}}},
+          Flag{"--seconds", &options.seconds,
+               "The most time that measuring takes (default 90); whatever is not measured by then "
+               "is left out"}
+              .within(1, 1e6),
           {"--backend", &words.backend,
            "host, cuda or hip (default: PLAIT_BACKEND, else a GPU where every rank has one)"},
           {"--check", &options.check,
            "Instead: compare the library's choice with the fastest algorithm, at other sizes than "
            "those of the tuner. -o names the file that it chooses by"},
-          {"--sizes",
-           &options.check_sizes,
-           "Number of these sizes (default 40)",
-           {{1, 1000}},
-           "--check"},
-          {"-v,--verbose",
-           &options.verbose,
-           "With --check: a line for each call, with both algorithms and their microseconds",
-           {},
-           "--check"}};
+          Flag{"--sizes", &options.check_sizes, "Number of these sizes (default 40)"}
+              .within(1, 1000)
+              .beside("--check"),
+          Flag{"-v,--verbose", &options.verbose,
+               "With --check: a line for each call, with both algorithms and their microseconds"}
+              .beside("--check")};
 }
 
 /// A type that kernels are compiled for and that has sums. Others are taken for one of these, and
