@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,76 +20,43 @@
 namespace plait::bench {
 namespace {
 
+template <class Key, class Value>
+std::optional<Value> find(const std::map<Key, Value>& table, Key key) {
+  const auto found = table.find(key);
+  return found == table.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// None for the small floats, which MPI 3 lacks.
 std::optional<MPI_Datatype> mpi_type(DataType type) {
-  switch (type) {
-    case DataType::i8:
-      return MPI_INT8_T;
-    case DataType::u8:
-      return MPI_UINT8_T;
-    case DataType::i32:
-      return MPI_INT32_T;
-    case DataType::u32:
-      return MPI_UINT32_T;
-    case DataType::i64:
-      return MPI_INT64_T;
-    case DataType::u64:
-      return MPI_UINT64_T;
-    case DataType::f32:
-      return MPI_FLOAT;
-    case DataType::f64:
-      return MPI_DOUBLE;
-    case DataType::boolean:
-      return MPI_UINT8_T;  // for MPI_C_BOOL, Open MPI takes no other bytes than 0 and 1 for truth
-    case DataType::i16:
-      return MPI_INT16_T;
-    case DataType::u16:
-      return MPI_UINT16_T;
-    case DataType::complex_f32:
-      return MPI_C_FLOAT_COMPLEX;
-    case DataType::complex_f64:
-      return MPI_C_DOUBLE_COMPLEX;
-    case DataType::f32_i32:
-      return MPI_FLOAT_INT;
-    case DataType::f64_i32:
-      return MPI_DOUBLE_INT;
-    case DataType::i32_i32:
-      return MPI_2INT;
-    case DataType::i64_i32:
-      return MPI_LONG_INT;
-    default:
-      return std::nullopt;  // MPI 3 has no small floats
-  }
+  static const std::map<DataType, MPI_Datatype> types = {
+      {DataType::i8, MPI_INT8_T},
+      {DataType::u8, MPI_UINT8_T},
+      {DataType::i16, MPI_INT16_T},
+      {DataType::u16, MPI_UINT16_T},
+      {DataType::i32, MPI_INT32_T},
+      {DataType::u32, MPI_UINT32_T},
+      {DataType::i64, MPI_INT64_T},
+      {DataType::u64, MPI_UINT64_T},
+      {DataType::f32, MPI_FLOAT},
+      {DataType::f64, MPI_DOUBLE},
+      // For MPI_C_BOOL, Open MPI takes no other bytes than 0 and 1 for truth.
+      {DataType::boolean, MPI_UINT8_T},
+      {DataType::complex_f32, MPI_C_FLOAT_COMPLEX},
+      {DataType::complex_f64, MPI_C_DOUBLE_COMPLEX},
+      {DataType::f32_i32, MPI_FLOAT_INT},
+      {DataType::f64_i32, MPI_DOUBLE_INT},
+      {DataType::i32_i32, MPI_2INT},
+      {DataType::i64_i32, MPI_LONG_INT}};
+  return find(types, type);
 }
 
 std::optional<MPI_Op> mpi_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return MPI_SUM;
-    case ReduceOp::prod:
-      return MPI_PROD;
-    case ReduceOp::min:
-      return MPI_MIN;
-    case ReduceOp::max:
-      return MPI_MAX;
-    case ReduceOp::band:
-      return MPI_BAND;
-    case ReduceOp::bor:
-      return MPI_BOR;
-    case ReduceOp::bxor:
-      return MPI_BXOR;
-    case ReduceOp::land:
-      return MPI_LAND;
-    case ReduceOp::lor:
-      return MPI_LOR;
-    case ReduceOp::lxor:
-      return MPI_LXOR;
-    case ReduceOp::minloc:
-      return MPI_MINLOC;
-    case ReduceOp::maxloc:
-      return MPI_MAXLOC;
-    default:
-      return std::nullopt;
-  }
+  static const std::map<ReduceOp, MPI_Op> ops = {
+      {ReduceOp::sum, MPI_SUM},   {ReduceOp::prod, MPI_PROD},     {ReduceOp::min, MPI_MIN},
+      {ReduceOp::max, MPI_MAX},   {ReduceOp::band, MPI_BAND},     {ReduceOp::bor, MPI_BOR},
+      {ReduceOp::bxor, MPI_BXOR}, {ReduceOp::land, MPI_LAND},     {ReduceOp::lor, MPI_LOR},
+      {ReduceOp::lxor, MPI_LXOR}, {ReduceOp::minloc, MPI_MINLOC}, {ReduceOp::maxloc, MPI_MAXLOC}};
+  return find(ops, op);
 }
 
 /// Whether MPI gives Plait's results.
@@ -124,7 +92,10 @@ class MpiPeer : public Contender {
       throw Error(ErrorCode::unsupported,
                   fmt::format("{}: no {} of {} elements of {}", name(), name_of(call.op),
                               call.count, name_of(call.type)));
-    if (!on_stream_) return run(task, static_cast<int>(count), *type, *op);
+    if (!on_stream_) {
+      run(task, static_cast<int>(count), *type, *op);
+      return;
+    }
     backend_.host_call(stream, [this, task, count = static_cast<int>(count), type = *type,
                                 op = *op] { run(task, count, type, op); });
   }
@@ -133,52 +104,41 @@ class MpiPeer : public Contender {
   static constexpr std::size_t most = std::numeric_limits<int>::max();
   /// In one of the counts of the call.
   virtual std::size_t most_elements(const Task& /*task*/) const { return most; }
-  /// An error ends the program, which is MPI's default.
-  virtual void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) {
+  /// An error ends the program, which is MPI's default, so the result is always success.
+  virtual int run(const Task& task, int count, MPI_Datatype type, MPI_Op op) {
     const int root = task.call.root;
     const bool both = task.in_place && task.send != nullptr && task.recv != nullptr;
     const void* send = both ? MPI_IN_PLACE : task.send;
     void* recv = task.recv;
     switch (task.call.collective) {
       case Collective::reduce_scatter:
-        MPI_Reduce_scatter_block(send, recv, count, type, op, mpi_);
-        break;
+        return MPI_Reduce_scatter_block(send, recv, count, type, op, mpi_);
       case Collective::all_gather:
-        MPI_Allgather(send, count, type, recv, count, type, mpi_);
-        break;
+        return MPI_Allgather(send, count, type, recv, count, type, mpi_);
       case Collective::broadcast:
         if (task.rank == root && !both && send != nullptr && recv != nullptr)
           std::memcpy(recv, send, task.recv_bytes());
-        MPI_Bcast(recv, count, type, root, mpi_);
-        break;
+        return MPI_Bcast(recv, count, type, root, mpi_);
       case Collective::reduce:
-        MPI_Reduce(send, recv, count, type, op, root, mpi_);
-        break;
+        return MPI_Reduce(send, recv, count, type, op, root, mpi_);
       case Collective::all_to_all:
-        MPI_Alltoall(send, count, type, recv, count, type, mpi_);
-        break;
+        return MPI_Alltoall(send, count, type, recv, count, type, mpi_);
       case Collective::gather:
-        MPI_Gather(send, count, type, recv, count, type, root, mpi_);
-        break;
+        return MPI_Gather(send, count, type, recv, count, type, root, mpi_);
       case Collective::scatter:
-        if (both) MPI_Scatter(task.send, count, type, MPI_IN_PLACE, count, type, root, mpi_);
-        else MPI_Scatter(send, count, type, recv, count, type, root, mpi_);
-        break;
+        return MPI_Scatter(task.send, count, type, both ? MPI_IN_PLACE : recv, count, type, root,
+                           mpi_);
       case Collective::send_recv:
-        MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type,
-                     (task.rank + task.ranks - 1) % task.ranks, 0, mpi_, MPI_STATUS_IGNORE);
-        break;
+        return MPI_Sendrecv(send, count, type, (task.rank + 1) % task.ranks, 0, recv, count, type,
+                            (task.rank + task.ranks - 1) % task.ranks, 0, mpi_, MPI_STATUS_IGNORE);
       case Collective::scan:
-        MPI_Scan(send, recv, count, type, op, mpi_);
-        break;
+        return MPI_Scan(send, recv, count, type, op, mpi_);
       case Collective::exscan:
-        MPI_Exscan(send, recv, count, type, op, mpi_);
-        break;
+        return MPI_Exscan(send, recv, count, type, op, mpi_);
       case Collective::barrier:
-        MPI_Barrier(mpi_);
-        break;
+        return MPI_Barrier(mpi_);
       default:
-        MPI_Allreduce(send, recv, count, type, op, mpi_);
+        return MPI_Allreduce(send, recv, count, type, op, mpi_);
     }
   }
 
@@ -213,7 +173,7 @@ class CountedMpiPeer final : public MpiPeer {
   std::size_t most_elements(const Task& task) const override {
     return most / static_cast<std::size_t>(task.ranks);  // displacements are ints, too
   }
-  void run(const Task& task, int count, MPI_Datatype type, MPI_Op op) override {
+  int run(const Task& task, int count, MPI_Datatype type, MPI_Op op) override {
     counts_.assign(static_cast<std::size_t>(task.ranks), count);
     for (std::size_t rank = 0; rank < task.counts.size(); ++rank)
       counts_[rank] = static_cast<int>(task.counts[rank]);
@@ -228,23 +188,19 @@ class CountedMpiPeer final : public MpiPeer {
     void* const recv = task.recv;
     switch (task.call.collective) {
       case Collective::all_gather:
-        MPI_Allgatherv(send, count, type, recv, counts, begins, type, mpi());
-        break;
+        return MPI_Allgatherv(send, count, type, recv, counts, begins, type, mpi());
       case Collective::gather:
-        MPI_Gatherv(send, count, type, recv, counts, begins, type, root, mpi());
-        break;
+        return MPI_Gatherv(send, count, type, recv, counts, begins, type, root, mpi());
       case Collective::scatter:
-        MPI_Scatterv(task.send, counts, begins, type, both ? MPI_IN_PLACE : recv, count, type, root,
-                     mpi());
-        break;
+        return MPI_Scatterv(task.send, counts, begins, type, both ? MPI_IN_PLACE : recv, count,
+                            type, root, mpi());
       case Collective::send_recv:
-        MPI_Neighbor_alltoallv(task.send, counts, begins, type, recv, counts, begins, type, ring_);
-        break;
+        return MPI_Neighbor_alltoallv(task.send, counts, begins, type, recv, counts, begins, type,
+                                      ring_);
       case Collective::reduce_scatter:
-        MPI_Reduce_scatter(send, recv, counts, type, op, mpi());
-        break;
+        return MPI_Reduce_scatter(send, recv, counts, type, op, mpi());
       default:
-        MPI_Alltoallv(send, counts, begins, type, recv, counts, begins, type, mpi());
+        return MPI_Alltoallv(send, counts, begins, type, recv, counts, begins, type, mpi());
     }
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "bench/results.hpp"
@@ -12,64 +13,30 @@
 namespace plait::bench {
 namespace {
 
-/// ncclDataType_t; none for the other types.
-std::optional<int> nccl_type(DataType type) {
-  switch (type) {
-    case DataType::i8:
-      return 0;
-    case DataType::u8:
-      return 1;
-    case DataType::i32:
-      return 2;
-    case DataType::u32:
-      return 3;
-    case DataType::i64:
-      return 4;
-    case DataType::u64:
-      return 5;
-    case DataType::f16:
-      return 6;
-    case DataType::f32:
-      return 7;
-    case DataType::f64:
-      return 8;
-    case DataType::bf16:
-      return 9;
-    case DataType::f8e4m3:
-      return 10;
-    case DataType::f8e5m2:
-      return 11;
-    default:
-      return std::nullopt;
-  }
+/// The place of `key` in `all`; none if it has no place there.
+template <class Key, std::size_t n>
+std::optional<int> number_of(Key key, const std::array<Key, n>& all) {
+  const auto found = std::find(all.begin(), all.end(), key);
+  return found == all.end() ? std::nullopt : std::optional(static_cast<int>(found - all.begin()));
 }
+/// In the order of ncclDataType_t.
+constexpr std::array nccl_types = {DataType::i8,   DataType::u8,     DataType::i32,
+                                   DataType::u32,  DataType::i64,    DataType::u64,
+                                   DataType::f16,  DataType::f32,    DataType::f64,
+                                   DataType::bf16, DataType::f8e4m3, DataType::f8e5m2};
+/// In the order of ncclRedOp_t. A pre-multiplied sum would need an operator object, so it is left
+/// out.
+constexpr std::array nccl_ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
+                                 ReduceOp::avg};
 
 /// The call on the same bytes, of a type that NCCL has if there is one: sums of complex numbers are
 /// sums of floats, and elements that are only moved are words or bytes.
 Call with_type_of_nccl(const Call& call) {
   Call made = in_words(call);
-  if (facts_of(made.collective).reduces || nccl_type(made.type)) return made;
+  if (facts_of(made.collective).reduces || number_of(made.type, nccl_types)) return made;
   made.count *= size_of(made.type);
   made.type = DataType::u8;
   return made;
-}
-
-/// ncclRedOp_t. A pre-multiplied sum would need an operator object, so it is left out.
-std::optional<int> nccl_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return 0;
-    case ReduceOp::prod:
-      return 1;
-    case ReduceOp::max:
-      return 2;
-    case ReduceOp::min:
-      return 3;
-    case ReduceOp::avg:
-      return 4;
-    default:
-      return std::nullopt;
-  }
 }
 
 bool is_small_float(DataType type) { return type == DataType::f8e4m3 || type == DataType::f8e5m2; }
@@ -90,8 +57,8 @@ class NcclPeer final : public Contender {
                                                       name_of(call.collective), name_of(call.op)));
     if (call.collective == Collective::barrier)
       throw Error(ErrorCode::unsupported, fmt::format("{}: no barrier", Contender::name()));
-    const auto op = nccl_op(call.op);
-    const auto code = nccl_type(call.type);
+    const auto op = number_of(call.op, nccl_ops);
+    const auto code = number_of(call.type, nccl_types);
     if (!op || !code || (is_small_float(call.type) && !nccl.has_small_floats()))
       throw Error(ErrorCode::unsupported, fmt::format("{}: no {} of {}", Contender::name(),
                                                       name_of(call.op), name_of(task.call.type)));
@@ -104,29 +71,21 @@ class NcclPeer final : public Contender {
     auto* const on = static_cast<CUstream_st*>(stream);
     switch (call.collective) {
       case Collective::all_reduce:
-        return nccl.check(nccl.all_reduce(send, recv, call.count, type, *op, comm, on),
-                          "ncclAllReduce");
+        return nccl.all_reduce(send, recv, call.count, type, *op, comm, on);
       case Collective::reduce_scatter:
-        return nccl.check(nccl.reduce_scatter(send, recv, call.count, type, *op, comm, on),
-                          "ncclReduceScatter");
+        return nccl.reduce_scatter(send, recv, call.count, type, *op, comm, on);
       case Collective::all_gather:
-        return nccl.check(nccl.all_gather(send, recv, call.count, type, comm, on), "ncclAllGather");
+        return nccl.all_gather(send, recv, call.count, type, comm, on);
       case Collective::broadcast:
-        return nccl.check(nccl.broadcast(send, recv, call.count, type, call.root, comm, on),
-                          "ncclBroadcast");
+        return nccl.broadcast(send, recv, call.count, type, call.root, comm, on);
       case Collective::reduce:
-        return nccl.check(nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on),
-                          "ncclReduce");
+        return nccl.reduce(send, recv, call.count, type, *op, call.root, comm, on);
       default:
         exchange(task, call.count, type, on);
     }
   }
-  void begin_group() override {
-    group_->library().check(group_->library().group_start(), "ncclGroupStart");
-  }
-  void end_group() override {
-    group_->library().check(group_->library().group_end(), "ncclGroupEnd");
-  }
+  void begin_group() override { group_->library().group_start(); }
+  void end_group() override { group_->library().group_end(); }
 
  private:
   /// All-to-all, gather, scatter and messages around a ring, made as nccl-tests makes them: a group
@@ -146,20 +105,16 @@ class NcclPeer final : public Contender {
     if (call.collective == Collective::send_recv) {
       const int next = (task.rank + 1) % task.ranks,
                 before = (task.rank + task.ranks - 1) % task.ranks;
-      nccl.check(nccl.send(send, count, type, next, group_->native(), stream), "ncclSend");
-      nccl.check(nccl.recv(recv, count, type, before, group_->native(), stream), "ncclRecv");
+      nccl.send(send, count, type, next, group_->native(), stream);
+      nccl.recv(recv, count, type, before, group_->native(), stream);
       return end_group();
     }
     for (int rank = 0; rank < task.ranks; ++rank) {
       const std::size_t block = static_cast<std::size_t>(rank) * call.block_bytes();
       if (send != nullptr && (everyone || scatters || rank == call.root))
-        nccl.check(
-            nccl.send(send + (scatters ? block : 0), count, type, rank, group_->native(), stream),
-            "ncclSend");
+        nccl.send(send + (scatters ? block : 0), count, type, rank, group_->native(), stream);
       if (recv != nullptr && (everyone || gathers || rank == call.root))
-        nccl.check(
-            nccl.recv(recv + (gathers ? block : 0), count, type, rank, group_->native(), stream),
-            "ncclRecv");
+        nccl.recv(recv + (gathers ? block : 0), count, type, rank, group_->native(), stream);
     }
     end_group();
   }
@@ -201,20 +156,16 @@ std::shared_ptr<NcclGroup> NcclGroup::create(Communicator& comm, std::string& wh
   std::shared_ptr<NcclGroup> group(new NcclGroup(comm, std::move(library)));
   NcclLibrary::UniqueId id{};
   agree(comm.bootstrap(), "NCCL", [&] {
-    if (comm.rank() == 0)
-      group->library_->check(group->library_->get_unique_id(&id), "ncclGetUniqueId");
+    if (comm.rank() == 0) group->library_->get_unique_id(&id);
   });
   id = comm.bootstrap().broadcast(id, 0);
-  agree(comm.bootstrap(), "NCCL", [&] {
-    group->library_->check(
-        group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()),
-        "ncclCommInitRank");
-  });
+  agree(comm.bootstrap(), "NCCL",
+        [&] { group->library_->comm_init_rank(&group->nccl_, comm.size(), id, comm.rank()); });
   return group;
 }
 
 NcclGroup::~NcclGroup() {
-  if (nccl_) library_->comm_destroy(nccl_);
+  if (nccl_) library_->comm_destroy.attempt(nccl_);
 }
 
 Allocate NcclGroup::window_memory() {
@@ -224,18 +175,18 @@ Allocate NcclGroup::window_memory() {
     std::shared_ptr<void> memory, window_owner;
     agree(self->comm_.bootstrap(), "NCCL", [&] {
       void* pointer = nullptr;
-      nccl.check(nccl.mem_alloc(&pointer, (bytes + page - 1) / page * page), "ncclMemAlloc");
-      memory = std::shared_ptr<void>(pointer, [self](void* p) { self->library_->mem_free(p); });
+      nccl.mem_alloc(&pointer, (bytes + page - 1) / page * page);
+      memory =
+          std::shared_ptr<void>(pointer, [self](void* p) { self->library_->mem_free.attempt(p); });
     });
     agree(self->comm_.bootstrap(), "NCCL", [&] {
       NcclLibrary::Window window = nullptr;
-      nccl.check(nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page,
-                                      &window, NcclLibrary::window_symmetric),
-                 "ncclCommWindowRegister");
+      nccl.window_register(self->nccl_, memory.get(), (bytes + page - 1) / page * page, &window,
+                           NcclLibrary::window_symmetric);
       if (!window)
         throw Error(ErrorCode::unsupported, "ncclCommWindowRegister: NCCL made no window");
       window_owner = std::shared_ptr<void>(window, [self, memory](void* w) {
-        self->library_->window_deregister(self->nccl_, static_cast<NcclLibrary::Window>(w));
+        self->library_->window_deregister.attempt(self->nccl_, static_cast<NcclLibrary::Window>(w));
       });
     });
     return Allocation{static_cast<std::byte*>(memory.get()), window_owner};

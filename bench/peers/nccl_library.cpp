@@ -19,42 +19,26 @@ void NcclLibrary::turn_multicast_off() {
 
 std::shared_ptr<const NcclLibrary> NcclLibrary::load(const char* name, std::string& why_not) {
   turn_multicast_off();
-  std::shared_ptr<NcclLibrary> library(new NcclLibrary);
-  library->handle_ =
+  void* const handle =
       dlopen(environment("PLAIT_NCCL_LIB").value_or(name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle_) {
+  if (!handle) {
     const char* error = dlerror();
     why_not = error ? error : "dlopen failed";
     return nullptr;
   }
-  NcclLibrary& l = *library;
-  const bool complete =
-      l.find(l.get_version, "ncclGetVersion", true) &&
-      l.find(l.get_error_string, "ncclGetErrorString", true) &&
-      l.find(l.get_unique_id, "ncclGetUniqueId", true) &&
-      l.find(l.comm_init_rank, "ncclCommInitRank", true) &&
-      l.find(l.comm_destroy, "ncclCommDestroy", true) &&
-      l.find(l.all_reduce, "ncclAllReduce", true) &&
-      l.find(l.reduce_scatter, "ncclReduceScatter", true) &&
-      l.find(l.all_gather, "ncclAllGather", true) && l.find(l.broadcast, "ncclBroadcast", true) &&
-      l.find(l.reduce, "ncclReduce", true) && l.find(l.send, "ncclSend", true) &&
-      l.find(l.recv, "ncclRecv", true) && l.find(l.group_start, "ncclGroupStart", true) &&
-      l.find(l.group_end, "ncclGroupEnd", true) && l.find(l.mem_alloc, "ncclMemAlloc", false) &&
-      l.find(l.mem_free, "ncclMemFree", false) &&
-      l.find(l.window_register, "ncclCommWindowRegister", false) &&
-      l.find(l.window_deregister, "ncclCommWindowDeregister", false);
-  if (!complete || l.get_version(&l.version_) != 0) {
-    why_not = "the library lacks functions of NCCL";
+  std::shared_ptr<NcclLibrary> library(new NcclLibrary(handle));
+  const NcclLibrary& l = *library;
+  why_not = "the library lacks functions of NCCL";
+  if (!l.find("ncclGetErrorString") || !l.get_version || !l.get_unique_id || !l.comm_init_rank ||
+      !l.comm_destroy || !l.all_reduce || !l.reduce_scatter || !l.all_gather || !l.broadcast ||
+      !l.reduce || !l.send || !l.recv || !l.group_start || !l.group_end ||
+      l.get_version.attempt(&library->version_) != 0)
     return nullptr;
-  }
+  why_not.clear();
   return library;
 }
 
-template <class Function>
-bool NcclLibrary::find(Function& function, const char* symbol, bool required) {
-  function = reinterpret_cast<Function>(dlsym(handle_, symbol));
-  return function || !required;
-}
+void* NcclLibrary::find(const char* name) const { return dlsym(handle_, name); }
 
 std::string NcclLibrary::version_text() const {
   // Before NCCL 2.9 the code was 1000 * major + 100 * minor + patch.
@@ -63,8 +47,9 @@ std::string NcclLibrary::version_text() const {
 }
 
 void NcclLibrary::check(Result result, const char* call) const {
-  if (result != 0)
-    throw Error(ErrorCode::backend, fmt::format("{}: {}", call, get_error_string(result)));
+  if (result == 0) return;
+  const auto text_of = reinterpret_cast<const char* (*)(Result)>(find("ncclGetErrorString"));
+  throw Error(ErrorCode::backend, fmt::format("{}: {}", call, text_of(result)));
 }
 
 }  // namespace plait::bench

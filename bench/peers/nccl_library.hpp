@@ -13,6 +13,7 @@ class NcclLibrary {
  public:
   using Comm = struct NcclCommOpaque*;
   using Window = struct NcclWindowOpaque*;
+  using Stream = CUstream_st*;
   using Result = int;  // 0: success
   struct UniqueId {
     char bytes[128];
@@ -39,41 +40,55 @@ class NcclLibrary {
   }
   bool has_small_floats() const noexcept { return version_ >= 22400; }
 
-  /// Throws an Error(backend) that names the call, unless `result` is success.
-  void check(Result result, const char* call) const;
+  /// A function of the library. A call of it throws an Error(backend) that names it, unless its
+  /// result is success.
+  template <class... Arguments>
+  class Function {
+   public:
+    Function(const NcclLibrary& library, const char* name)
+        : library_(library),
+          name_(name),
+          function_(reinterpret_cast<Result (*)(Arguments...)>(library.find(name))) {}
+    void operator()(Arguments... arguments) const { library_.check(attempt(arguments...), name_); }
+    /// The same without an error, for destructors.
+    Result attempt(Arguments... arguments) const { return function_(arguments...); }
+    explicit operator bool() const noexcept { return function_ != nullptr; }
 
-  Result (*get_unique_id)(UniqueId*) = nullptr;
-  Result (*comm_init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
-  Result (*comm_destroy)(Comm) = nullptr;
-  Result (*all_reduce)(const void* send, void* recv, std::size_t count, int type, int op, Comm,
-                       CUstream_st*) = nullptr;
-  Result (*reduce_scatter)(const void* send, void* recv, std::size_t count, int type, int op, Comm,
-                           CUstream_st*) = nullptr;
-  Result (*all_gather)(const void* send, void* recv, std::size_t count, int type, Comm,
-                       CUstream_st*) = nullptr;
-  Result (*broadcast)(const void* send, void* recv, std::size_t count, int type, int root, Comm,
-                      CUstream_st*) = nullptr;
-  Result (*reduce)(const void* send, void* recv, std::size_t count, int type, int op, int root,
-                   Comm, CUstream_st*) = nullptr;
-  Result (*send)(const void* send, std::size_t count, int type, int peer, Comm,
-                 CUstream_st*) = nullptr;
-  Result (*recv)(void* recv, std::size_t count, int type, int peer, Comm, CUstream_st*) = nullptr;
-  Result (*group_start)() = nullptr;
-  Result (*group_end)() = nullptr;
-  Result (*mem_alloc)(void**, std::size_t) = nullptr;
-  Result (*mem_free)(void*) = nullptr;
-  Result (*window_register)(Comm, void*, std::size_t, Window*, int flags) = nullptr;
-  Result (*window_deregister)(Comm, Window) = nullptr;
+   private:
+    const NcclLibrary& library_;
+    const char* name_;
+    Result (*function_)(Arguments...);
+  };
 
  private:
-  NcclLibrary() = default;
-  template <class Function>
-  bool find(Function& function, const char* symbol, bool required);
+  explicit NcclLibrary(void* handle) : handle_(handle) {}
+  void* find(const char* name) const;
+  void check(Result result, const char* call) const;
 
-  void* handle_ = nullptr;
-  const char* (*get_error_string)(Result) = nullptr;
-  Result (*get_version)(int*) = nullptr;
+  void* handle_;  // stands before the functions, which are looked up in it
   int version_ = 0;
+
+ public:
+  Function<int*> get_version{*this, "ncclGetVersion"};
+  Function<UniqueId*> get_unique_id{*this, "ncclGetUniqueId"};
+  Function<Comm*, int /*ranks*/, UniqueId, int /*rank*/> comm_init_rank{*this, "ncclCommInitRank"};
+  Function<Comm> comm_destroy{*this, "ncclCommDestroy"};
+  // `send`, `recv`, the count, the type, and what else: the operation, the root or the peer.
+  Function<const void*, void*, std::size_t, int, int, Comm, Stream> all_reduce{*this,
+                                                                               "ncclAllReduce"},
+      reduce_scatter{*this, "ncclReduceScatter"}, broadcast{*this, "ncclBroadcast"};
+  Function<const void*, void*, std::size_t, int, Comm, Stream> all_gather{*this, "ncclAllGather"};
+  Function<const void*, void*, std::size_t, int, int, int, Comm, Stream> reduce{*this,
+                                                                                "ncclReduce"};
+  Function<const void*, std::size_t, int, int, Comm, Stream> send{*this, "ncclSend"};
+  Function<void*, std::size_t, int, int, Comm, Stream> recv{*this, "ncclRecv"};
+  Function<> group_start{*this, "ncclGroupStart"}, group_end{*this, "ncclGroupEnd"};
+  // Old versions lack these.
+  Function<void**, std::size_t> mem_alloc{*this, "ncclMemAlloc"};
+  Function<void*> mem_free{*this, "ncclMemFree"};
+  Function<Comm, void*, std::size_t, Window*, int /*flags*/> window_register{
+      *this, "ncclCommWindowRegister"};
+  Function<Comm, Window> window_deregister{*this, "ncclCommWindowDeregister"};
 };
 
 }  // namespace plait::bench
