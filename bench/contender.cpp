@@ -14,14 +14,29 @@
 namespace plait::bench {
 namespace {
 
-class PlaitContender final : public Contender {
+/// Calls of a communicator.
+class OfCommunicator : public Contender {
+ public:
+  OfCommunicator(Communicator& comm, std::string name, Memory memory, const Arena& arena,
+                 const Options& options)
+      : Contender(std::move(name), memory, arena), comm_(comm) {
+    call_options_.blocks = options.blocks;
+    call_options_.threads = options.threads;
+  }
+  void begin_group() override { group_start(); }
+  void end_group() override { group_end(); }
+
+ protected:
+  Communicator& comm_;
+  CallOptions call_options_;
+};
+
+class PlaitContender final : public OfCommunicator {
  public:
   PlaitContender(Communicator& comm, const std::string& algorithm, Memory memory,
                  const Arena& arena, const Options& options)
-      : Contender(algorithm, memory, arena), comm_(comm) {
+      : OfCommunicator(comm, algorithm, memory, arena, options) {
     if (algorithm != "default") call_options_.algorithm = algorithm;
-    call_options_.blocks = options.blocks;
-    call_options_.threads = options.threads;
   }
 
   bool may_serve(Collective collective) const override {
@@ -33,31 +48,18 @@ class PlaitContender final : public Contender {
     comm_.enqueue(task.call, task.send, task.recv, stream_ref(stream), call_options_);
   }
 
-  void begin_group() override { group_start(); }
-  void end_group() override { group_end(); }
-
   std::string chosen(const Task& task) const override {
-    if (is_known(task)) return {};
-    return comm_.chosen(task.call, call_options_);
+    const bool is_named =
+        Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr;
+    return is_named ? std::string() : comm_.chosen(task.call, call_options_);
   }
-
- private:
-  bool is_known(const Task& task) const {
-    return Registry::instance().find(call_options_.algorithm, task.call.collective) != nullptr;
-  }
-
-  Communicator& comm_;
-  CallOptions call_options_;
 };
 
-class CountedContender final : public Contender {
+class CountedContender final : public OfCommunicator {
  public:
   CountedContender(Communicator& comm, const CountedCall& call, Memory memory, const Arena& arena,
                    const Options& options)
-      : Contender(std::string(call.name), memory, arena), comm_(comm), counted_(call) {
-    call_options_.blocks = options.blocks;
-    call_options_.threads = options.threads;
-  }
+      : OfCommunicator(comm, std::string(call.name), memory, arena, options), counted_(call) {}
 
   bool may_serve(Collective collective) const override { return collective == counted_.even; }
   bool wants_uneven_blocks(Collective collective) const override {
@@ -103,13 +105,9 @@ class CountedContender final : public Contender {
         return comm_.all_to_all_v(send, blocks, recv, blocks, call.type, on, call_options_);
     }
   }
-  void begin_group() override { group_start(); }
-  void end_group() override { group_end(); }
 
  private:
-  Communicator& comm_;
   CountedCall counted_;
-  CallOptions call_options_;
   std::vector<std::size_t> counts_, displacements_;
 };
 

@@ -16,13 +16,11 @@ namespace plait::bench {
 void measure_creation(Bootstrap& world, const Options& options,
                       const std::function<std::unique_ptr<Bootstrap>()>& make_world) {
   using Clock = std::chrono::steady_clock;
-  CommunicatorOptions wanted;
-  wanted.backend = options.backend;
   std::vector<double> times;
   for (int i = 0; i < options.creations; ++i) {
     world.barrier();
     const auto start = Clock::now();
-    const Communicator comm = Communicator::create(make_world(), wanted);
+    const Communicator comm = Communicator::create(make_world(), {.backend = options.backend});
     const std::chrono::duration<double, std::micro> time = Clock::now() - start;
     const std::vector<double> all = world.all_gather(time.count());
     times.push_back(*std::max_element(all.begin(), all.end()));

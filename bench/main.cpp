@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,18 +47,17 @@ int run_devices(const Options& options, const Bootstrap& processes, const MpiSes
                 fmt::format("--devices {}: all ranks live in one process, but {} were started",
                             options.devices, processes.size()));
   NcclLibrary::turn_multicast_off();  // before there are threads
-  auto worlds = make_thread_bootstraps(options.devices);
-  std::vector<int> codes(worlds.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < options.devices; ++rank)
-    threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
-      codes[at] = exit_code(program, mpi, rank, [&] {
-        return run_rank(std::move(worlds[at]), options,
-                        [](Bootstrap& world) { return world.split(0, world.rank()); });
+  std::vector<std::future<int>> codes;
+  for (auto& world : make_thread_bootstraps(options.devices))
+    codes.push_back(std::async(std::launch::async, [&, own = std::move(world)]() mutable {
+      return exit_code(program, mpi, own->rank(), [&] {
+        return run_rank(std::move(own), options,
+                        [](Bootstrap& ranks) { return ranks.split(0, ranks.rank()); });
       });
-    });
-  for (std::thread& thread : threads) thread.join();
-  return *std::max_element(codes.begin(), codes.end());
+    }));
+  int worst = ok;
+  for (auto& code : codes) worst = std::max(worst, code.get());
+  return worst;
 }
 
 int run(int argc, char** argv, const MpiSession& mpi, std::unique_ptr<Bootstrap> world) {

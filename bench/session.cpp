@@ -25,17 +25,11 @@ std::string describe(const Result& result) {
                      format_bytes(result.bytes()), result.name);
 }
 
-CommunicatorOptions communicator_options(const Options& options) {
-  CommunicatorOptions result;
-  result.backend = options.backend;
-  return result;
-}
-
 }  // namespace
 
 Session::Session(std::unique_ptr<Bootstrap> world, const Options& options)
     : options_(options),
-      comm_(Communicator::create(std::move(world), communicator_options(options))),
+      comm_(Communicator::create(std::move(world), {.backend = options.backend})),
       stream_(comm_.create_stream()),
       sizes_(sizes(options, comm_.backend_kind())),
       operations_(operations(options)),

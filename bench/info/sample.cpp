@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <exception>
-#include <mutex>
-#include <thread>
+#include <chrono>
+#include <future>
+#include <utility>
 #include <vector>
 
 #include "plait/plait.hpp"
@@ -41,29 +41,17 @@ Statistics run_sample(BackendKind backend, int ranks) {
   if (backend != BackendKind::host && device_count(backend) < ranks)
     throw Error(ErrorCode::unsupported, fmt::format("{} ranks on {}: there are {} devices", ranks,
                                                     name_of(backend), device_count(backend)));
-  auto bootstraps = make_thread_bootstraps(ranks);
-  Statistics result;
-  std::exception_ptr failure;
-  std::mutex mutex;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        CommunicatorOptions options;
-        options.backend = backend;
-        options.timeout = std::chrono::seconds(30);
-        Communicator comm =
-            Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options);
-        const Statistics statistics = run_rank(comm);
-        if (rank == 0) result = statistics;
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
-  return result;
+  std::vector<std::future<Statistics>> running;
+  for (auto& bootstrap : make_thread_bootstraps(ranks))
+    running.push_back(
+        std::async(std::launch::async, [backend, own = std::move(bootstrap)]() mutable {
+          Communicator comm = Communicator::create(
+              std::move(own), {.backend = backend, .timeout = std::chrono::seconds(30)});
+          return run_rank(comm);
+        }));
+  std::vector<Statistics> all;
+  for (auto& rank : running) all.push_back(rank.get());
+  return all.front();
 }
 
 }  // namespace plait::info

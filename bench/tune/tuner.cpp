@@ -30,12 +30,6 @@ using Clock = std::chrono::steady_clock;
 /// A choice that takes at most this many times as long as the fastest algorithm is a good one.
 constexpr double good_factor = 1.03;
 
-CommunicatorOptions communicator_options(const TuneOptions& options) {
-  CommunicatorOptions result;
-  result.backend = options.backend;
-  return result;
-}
-
 std::string name_of_place(const Call& call) {
   return !call.symmetric ? "ordinary memory"
          : call.in_place ? "symmetric memory, in place"
@@ -91,7 +85,7 @@ class Comparison {
 
 Tuner::Tuner(std::unique_ptr<Bootstrap> world, const TuneOptions& options)
     : options_(options),
-      comm_(Communicator::create(std::move(world), communicator_options(options))),
+      comm_(Communicator::create(std::move(world), {.backend = options.backend})),
       stream_(comm_.create_stream()) {
   const Topology& topology = selector_of(comm_).topology();
   if (topology.ranks == 1)
