@@ -12,20 +12,16 @@
 #include "communicator/selection/selection.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "support/environment.hpp"
+#include "support/every_algorithm.hpp"
 
 namespace plait {
 namespace {
 
+using test::every_algorithm;
 using test::ScopedEnvironment;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-
-std::vector<const Algorithm*> every_algorithm() {
-  std::vector<const Algorithm*> all;
-  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
-  return all;
-}
 
 /// A machine for which there are no built-in rules.
 Topology machine(int ranks = 5) {

@@ -13,17 +13,13 @@
 #include "communicator/selection/selection.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "support/environment.hpp"
+#include "support/every_algorithm.hpp"
 
 namespace plait {
 namespace {
 
+using test::every_algorithm;
 using test::ScopedEnvironment;
-
-std::vector<const Algorithm*> every_algorithm() {
-  std::vector<const Algorithm*> all;
-  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
-  return all;
-}
 
 /// The thresholds of the sources, with the real algorithms.
 class Policies : public testing::Test {

@@ -19,6 +19,7 @@
 #include "algorithms/contract/work_memory.hpp"
 #include "communicator/selection/selection.hpp"
 #include "plait/error.hpp"
+#include "support/every_algorithm.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
 
@@ -190,17 +191,44 @@ class Launches {
   Statistics statistics_;
 };
 
-/// The launch that takes most, of several.
-struct Largest {
-  double share = -1;
-  Case of{};
-  Launched launched{};
-  std::string rule;
-
-  void consider(double other, const Case& c, const Launched& candidate,
-                const std::string& why = {}) {
-    if (other > share) *this = {other, c, candidate, why};
+/// The launches of one kind that take most, by algorithm.
+class Largest {
+ public:
+  void consider(const Algorithm& algorithm, const Case& c, const std::vector<Launched>& launches,
+                const std::string& rule = {}) {
+    for (const Launched& launched : launches) {
+      Row& row = rows_[std::string(algorithm.name())];
+      if (launched.share() > row.launched.share()) row = {c, launched, rule};
+    }
   }
+  /// Prints them. Each leaves room for any launch of another communicator (docs/invariants.md, 1),
+  /// or, with `alone`, runs at once.
+  void expect_room(const char* title, const Launches& launches, bool alone = false) const {
+    fmt::print("{}\n{:<20} {:>6} {:>7} {:>8} {:>7}  for\n", title, "algorithm", "share", "blocks",
+               "threads", "a unit");
+    EXPECT_FALSE(rows_.empty());
+    for (const auto& [name, row] : rows_) {
+      const double share = row.launched.share(),
+                   per_unit = launches.blocks_per_multiprocessor(row.launched);
+      fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} of {} bytes of {}, {} ranks, {}{}\n",
+                 name, share, row.launched.shape.blocks, row.launched.shape.threads, per_unit,
+                 name_of(row.of.collective), row.of.bytes, name_of(row.of.type), row.of.ranks,
+                 name_of_place(row.of.place), row.rule.empty() ? "" : ", by " + row.rule);
+      // Large kernels of copy_engine wait for no other rank, so they end.
+      const bool has_room =
+          alone ? share <= 1
+                : name == "copy_engine" || (share < 1 && (per_unit < 2.5 || share <= 0.5));
+      EXPECT_TRUE(has_room) << name;
+    }
+  }
+
+ private:
+  struct Row {
+    Case of{};
+    Launched launched{};
+    std::string rule;
+  };
+  std::map<std::string, Row> rows_;
 };
 
 /// Those of the collectives; of messages, where `messages`.
@@ -215,17 +243,6 @@ void for_each_case(bool messages, const std::function<void(const Case&)>& body) 
           for (const Place place : {Place::ordinary, Place::out_of_place, Place::in_place})
             body({collective, ranks, static_cast<DataType>(type), bytes, place});
   }
-}
-
-void print(const char* title, const std::map<std::string, Largest>& rows, Launches& launches) {
-  fmt::print("{}\n{:<20} {:>6} {:>7} {:>8} {:>7}  for\n", title, "algorithm", "share", "blocks",
-             "threads", "a unit");
-  for (const auto& [name, row] : rows)
-    fmt::print("{:<20} {:>6.3f} {:>7} {:>8} {:>7.0f}  {} of {} bytes of {}, {} ranks, {}{}\n", name,
-               row.share, row.launched.shape.blocks, row.launched.shape.threads,
-               launches.blocks_per_multiprocessor(row.launched), name_of(row.of.collective),
-               row.of.bytes, name_of(row.of.type), row.of.ranks, name_of_place(row.of.place),
-               row.rule.empty() ? "" : ", by " + row.rule);
 }
 
 /// Also where the launches take no places.
@@ -247,8 +264,7 @@ TEST(Launches, AreSeenAsTheyAreMade) {
 /// at once if two fit on a multiprocessor.
 TEST(Launches, FollowTheSizeOfTheDevice) {
   Launches launches(open_backend(target(), 0));
-  std::vector<const Algorithm*> algorithms;
-  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
+  const std::vector<const Algorithm*> algorithms = every_algorithm();
   for (const unsigned units : {8u, 56u, 108u, 114u, 132u, 160u}) {
     std::map<int, Selector> selectors;
     const auto topology_of = [&](int ranks) {
@@ -295,28 +311,26 @@ class Residency : public testing::Test {
   void SetUp() override {
     if (target() == BackendKind::host)
       GTEST_SKIP() << "launches of the host take no places from each other";
-    device_ = open_backend(target(), 0);
-    device_->load_kernels();
-    launches_ = std::make_unique<Launches>(device_);
+    const std::shared_ptr<Backend> device = open_backend(target(), 0);
+    device->load_kernels();
+    launches_ = std::make_unique<Launches>(device);
   }
-  std::shared_ptr<Backend> device_;
+  /// `body(algorithm, case, topology)` for each algorithm that serves the case.
+  template <class Body>
+  void for_each_served(bool messages, Body body) const {
+    for_each_case(messages, [&](const Case& c) {
+      const Topology topology = launches_->topology(c.ranks);
+      for (const Algorithm* algorithm : every_algorithm())
+        if (algorithm->supports(c.call(), topology)) body(*algorithm, c, topology);
+    });
+  }
   std::unique_ptr<Launches> launches_;
+  Largest largest_;
 };
-
-/// True if a launch leaves room for any launch of another communicator (docs/invariants.md, 1).
-bool leaves_a_place(double share, double blocks_per_multiprocessor) {
-  return share < 1 && (blocks_per_multiprocessor < 2.5 || share <= 0.5);
-}
-
-/// True for an algorithm whose large kernels wait for no other rank, so that they end in any case.
-bool ends_by_itself(std::string_view algorithm) { return algorithm == "copy_engine"; }
 
 /// Two communicators may be used without any order between them, if all calls take what is chosen
 /// for them.
 TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
-  std::vector<const Algorithm*> algorithms;
-  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
-  std::map<std::string, Largest> largest;
   for (const bool measured :
        {true, false}) {  // by the table of the architecture, if there is one; by the estimates
     std::map<int, Selector> selectors;
@@ -324,78 +338,45 @@ TEST_F(Residency, WhatIsChosenLeavesAPlaceForAnother) {
       if (!selectors.contains(c.ranks)) {
         Topology topology = launches_->topology(c.ranks);
         if (!measured) topology.architecture = "another";
-        selectors.emplace(c.ranks, Selector(topology, algorithms));
+        selectors.emplace(c.ranks, Selector(topology, every_algorithm()));
       }
       const Selector& selector = selectors.at(c.ranks);
       const Choice choice = selector.choose(c.call(), {});
-      for (const Launched& launched :
-           launches_->of(*choice.algorithm, c, choice.shape, selector.topology()))
-        largest[std::string(choice.algorithm->name())].consider(launched.share(), c, launched,
-                                                                choice.rule);
+      largest_.consider(*choice.algorithm, c,
+                        launches_->of(*choice.algorithm, c, choice.shape, selector.topology()),
+                        choice.rule);
     });
   }
-  print("What is chosen, at its largest:", largest, *launches_);
-  for (const auto& [name, row] : largest)
-    EXPECT_TRUE(ends_by_itself(name) ||
-                leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
-        << name;
+  largest_.expect_room("What is chosen, at its largest:", *launches_);
 }
 
 /// The same of groups.
 TEST_F(Residency, BatchesLeaveAPlaceForAnother) {
-  std::map<std::string, Largest> largest;
-  for_each_case(false, [&](const Case& c) {
-    const Topology topology = launches_->topology(c.ranks);
-    if (c.bytes > std::size_t{1} << 20) return;
-    for (const auto& algorithm : Registry::instance().all()) {
-      if (!algorithm->batches(topology) || !algorithm->supports(c.call(), topology)) continue;
-      for (const std::size_t messages : {2u, 50u, 1000u})
-        for (const Launched& launched : launches_->of_batch(*algorithm, c, messages, topology))
-          largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
-    }
+  for_each_served(false, [&](const Algorithm& algorithm, const Case& c, const Topology& topology) {
+    if (c.bytes > std::size_t{1} << 20 || !algorithm.batches(topology)) return;
+    for (const std::size_t messages : {2u, 50u, 1000u})
+      largest_.consider(algorithm, c, launches_->of_batch(algorithm, c, messages, topology));
   });
-  print("Batches, at their largest:", largest, *launches_);
-  EXPECT_FALSE(largest.empty());
-  for (const auto& [name, row] : largest)
-    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
-        << name;
+  largest_.expect_room("Batches, at their largest:", *launches_);
 }
 
 /// The same of messages, to and from all other ranks at once.
 TEST_F(Residency, MessagesLeaveAPlaceForAnother) {
-  std::map<std::string, Largest> largest;
-  for_each_case(true, [&](const Case& c) {
-    const Topology topology = launches_->topology(c.ranks);
-    for (const auto& algorithm : Registry::instance().all()) {
-      if (algorithm->collective() != Collective::send_recv ||
-          !algorithm->supports(c.call(), topology))
-        continue;
-      for (const std::size_t each : {1u, 3u})
-        for (const Launched& launched : launches_->of_messages(*algorithm, c, each, topology))
-          largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
-    }
+  for_each_served(true, [&](const Algorithm& algorithm, const Case& c, const Topology& topology) {
+    if (algorithm.collective() != Collective::send_recv) return;
+    for (const std::size_t each : {1u, 3u})
+      largest_.consider(algorithm, c, launches_->of_messages(algorithm, c, each, topology));
   });
-  print("Messages, at their largest:", largest, *launches_);
-  EXPECT_FALSE(largest.empty());
-  for (const auto& [name, row] : largest)
-    EXPECT_TRUE(leaves_a_place(row.share, launches_->blocks_per_multiprocessor(row.launched)))
-        << name;
+  largest_.expect_room("Messages, at their largest:", *launches_);
 }
 
 /// Whichever algorithm the caller names, its own shape fits at once.
 TEST_F(Residency, EveryAlgorithmsFirstShapeFits) {
-  std::map<std::string, Largest> largest;
-  for_each_case(false, [&](const Case& c) {
-    const Topology topology = launches_->topology(c.ranks);
-    for (const auto& algorithm : Registry::instance().all()) {
-      if (!algorithm->supports(c.call(), topology)) continue;
-      for (const Launched& launched :
-           launches_->of(*algorithm, c, algorithm->shapes(c.call(), topology).front(), topology))
-        largest[std::string(algorithm->name())].consider(launched.share(), c, launched);
-    }
+  for_each_served(false, [&](const Algorithm& algorithm, const Case& c, const Topology& topology) {
+    const LaunchShape first = algorithm.shapes(c.call(), topology).front();
+    largest_.consider(algorithm, c, launches_->of(algorithm, c, first, topology));
   });
-  print("First shapes, at their largest:", largest, *launches_);
-  for (const auto& [name, row] : largest) EXPECT_LE(row.share, 1) << name;
+  largest_.expect_room("First shapes, at their largest:", *launches_, true);
 }
 
 }  // namespace

@@ -67,7 +67,6 @@ class RingRank {
   const std::vector<Terms>& output() const { return output_; }
   int sent() const { return sent_; }
   int received() const { return received_; }
-  const std::vector<Step>& steps() const { return steps_; }
   const ring::Place& place() const { return place_; }
 
  private:
@@ -116,26 +115,6 @@ TEST_P(Rings, NeighboursAgree) {
     EXPECT_EQ(place.next(), (rank + (reverse ? n - 1 : 1)) % n);
     EXPECT_EQ(ring::Place::of(place.next(), n, reverse).previous(), rank);
   }
-}
-
-TEST(Rings, OrderOfStepsIsThatOfTheDesign) {
-  for (int n = 2; n <= 16; ++n)
-    for (int k = 0; k < n; ++k) {
-      const RingRank rank(k, n, false);
-      const auto& steps = rank.steps();
-      ASSERT_EQ(steps.size(), at(2 * n - 1));
-      const auto chunk = [&](int offset) { return ((k + offset) % n + n) % n; };
-      EXPECT_TRUE(steps[0].kind == Primitive::send && steps[0].chunk == k);
-      for (int i = 1; i <= n - 2; ++i)
-        EXPECT_TRUE(steps[at(i)].kind == Primitive::recv_reduce_send &&
-                    steps[at(i)].chunk == chunk(-i));
-      EXPECT_TRUE(steps[at(n - 1)].kind == Primitive::recv_reduce_copy_send &&
-                  steps[at(n - 1)].chunk == chunk(1));
-      for (int i = 0; i <= n - 3; ++i)
-        EXPECT_TRUE(steps[at(n + i)].kind == Primitive::recv_copy_send &&
-                    steps[at(n + i)].chunk == chunk(-i));
-      EXPECT_TRUE(steps.back().kind == Primitive::recv && steps.back().chunk == chunk(2));
-    }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "communicator/setup.hpp"
 #include "plait/error.hpp"
 #include "support/errors.hpp"
+#include "support/every_algorithm.hpp"
 
 namespace plait {
 namespace {
@@ -20,13 +21,11 @@ class ScratchMemory : public testing::TestWithParam<BackendKind> {
   static constexpr std::size_t mega = std::size_t{1} << 20;
 
   Topology topology(int ranks) const {
-    const int line_threads = GetParam() == BackendKind::host   ? 1
-                             : GetParam() == BackendKind::cuda ? 8
-                                                               : 0;
+    const bool host = GetParam() == BackendKind::host, cuda = GetParam() == BackendKind::cuda;
     Topology topology;
     topology.backend = GetParam();
-    topology.units = GetParam() == BackendKind::host ? 2 : 132;
-    topology.line_threads = line_threads;
+    topology.units = host ? 2 : 132;
+    topology.line_threads = host ? 1 : cuda ? 8 : 0;
     topology.ranks = ranks;
     return topology;
   }
@@ -47,11 +46,7 @@ class ScratchMemory : public testing::TestWithParam<BackendKind> {
     return std::stoull(text.substr(text.find("at least ") + 9));
   }
 
-  const std::vector<const Algorithm*> all_ = [] {
-    std::vector<const Algorithm*> all;
-    for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
-    return all;
-  }();
+  const std::vector<const Algorithm*> all_ = test::every_algorithm();
 };
 INSTANTIATE_TEST_SUITE_P(All, ScratchMemory,
                          testing::Values(BackendKind::host, BackendKind::cuda, BackendKind::hip),

@@ -125,11 +125,6 @@ class Selection : public testing::Test {
   }
 };
 
-std::string matched(const RuleList& rules, std::size_t bytes) {
-  const Rule* rule = rules.match({.type = DataType::u8, .count = bytes});
-  return rule == nullptr ? "" : rule->algorithm;
-}
-
 TEST_F(Selection, RegistryIsSortedAndRefusesTwins) {
   const auto all = Registry::instance().all();
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
@@ -144,67 +139,83 @@ TEST_F(Selection, RegistryIsSortedAndRefusesTwins) {
     EXPECT_NE(Registry::instance().find(name), nullptr) << name;
 }
 
-TEST_F(Selection, RangesAreHalfOpenAndTheFirstMatchCounts) {
-  const RuleList rules("0-64K=fake_small;64K-8M=fake_large;0-1G=fake_twin", "a test");
-  EXPECT_EQ(matched(rules, 0), "fake_small");
-  EXPECT_EQ(matched(rules, 65535), "fake_small");
-  EXPECT_EQ(matched(rules, 65536), "fake_large");
-  EXPECT_EQ(matched(rules, (8u << 20) - 1), "fake_large");
-  EXPECT_EQ(matched(rules, 8u << 20), "fake_twin");
-  EXPECT_EQ(matched(rules, (1u << 30) - 1), "fake_twin");
-  EXPECT_EQ(matched(rules, 1u << 30), "");
-}
-
-TEST_F(Selection, OpenRangesAndNoRange) {
-  EXPECT_EQ(matched(RuleList("fake_large", "a test"), std::size_t{1} << 50), "fake_large");
-  const RuleList open("8M-=fake_large", "a test");
-  EXPECT_EQ(matched(open, (8u << 20) - 1), "");
-  EXPECT_EQ(matched(open, std::size_t{1} << 50), "fake_large");
-  EXPECT_TRUE(RuleList("", "a test").empty());
-  EXPECT_EQ(matched(RuleList(" all_reduce : 0 - 1K = fake_small ; fake_large ;", "a test"), 1024),
-            "fake_large");
-}
-
-TEST_F(Selection, ACollectiveHoldsForTheRulesAfterIt) {
-  const RuleList rules("barrier:barrier;all_reduce:0-1K=fake_small;fake_large", "a test");
-  EXPECT_EQ(matched(rules, 5), "fake_small");
-  EXPECT_EQ(matched(rules, 5000), "fake_large");
-  const Rule* barrier = rules.match({.collective = Collective::barrier});
+TEST_F(Selection, TheFirstRuleWhoseHalfOpenRangeMatchesCounts) {
+  struct Matched {
+    const char* rules;
+    std::size_t bytes;
+    const char* algorithm;
+  };
+  constexpr const char* three = "0-64K=fake_small;64K-8M=fake_large;0-1G=fake_twin";
+  constexpr const char* by_collective = "barrier:barrier;all_reduce:0-1K=fake_small;fake_large";
+  for (const auto& [rules, bytes, algorithm] : {
+           Matched{three, 0, "fake_small"},
+           {three, 65535, "fake_small"},
+           {three, 65536, "fake_large"},
+           {three, (8u << 20) - 1, "fake_large"},
+           {three, 8u << 20, "fake_twin"},
+           {three, (1u << 30) - 1, "fake_twin"},
+           {three, 1u << 30, ""},
+           {"fake_large", std::size_t{1} << 50, "fake_large"},
+           {"8M-=fake_large", (8u << 20) - 1, ""},
+           {"8M-=fake_large", std::size_t{1} << 50, "fake_large"},
+           {" all_reduce : 0 - 1K = fake_small ; fake_large ;", 1024, "fake_large"},
+           {by_collective, 5, "fake_small"},  // a collective holds for the rules after it
+           {by_collective, 5000, "fake_large"},
+       }) {
+    const RuleList list(rules, "a test");
+    const Rule* const rule = list.match(call(bytes));
+    EXPECT_EQ(rule == nullptr ? "" : rule->algorithm, algorithm) << rules << ", " << bytes;
+  }
+  const RuleList rules(by_collective, "a test");
+  const Rule* const barrier = rules.match({.collective = Collective::barrier});
   ASSERT_NE(barrier, nullptr);
   EXPECT_EQ(barrier->algorithm, "barrier");
+  EXPECT_TRUE(RuleList("", "a test").empty());
 }
 
-TEST_F(Selection, MalformedRulesAreErrors) {
-  for (const char* text :
-       {"nonsense", "0-64K=nonsense", "64K=fake_small", "0-64Q=fake_small", "-=fake_small",
-        "x-64K=fake_small", "64K-0=fake_small", "5-5=fake_small",
-        "0-64K=", "0-64K=fake_small;nonsense", "=fake_small", "0-99999999999999999999=fake_small",
-        "0-99999999999999G=fake_small", "1-2-3=fake_small"}) {
-    const std::string message =
-        message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "PLAIT_ALGO"); });
-    EXPECT_THAT(message, HasSubstr("PLAIT_ALGO")) << text;
-  }
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { RuleList("nonsense", "x"); }),
-              HasSubstr("oneshot_ll"));  // lists the known
-}
-
-TEST_F(Selection, ARuleMustNameAnAlgorithmOfItsCollective) {
-  const auto refusal = [](const char* text) {
-    return message_of(ErrorCode::unsupported, [&] { RuleList(text, "PLAIT_ALGO"); });
+TEST_F(Selection, WrongRulesAreErrors) {
+  using testing::Matcher;
+  struct Refused {
+    const char* rules;
+    Matcher<std::string> sentence = HasSubstr("PLAIT_ALGO");
+    ErrorCode code = ErrorCode::invalid_argument;
   };
-  EXPECT_THAT(refusal("all_reduce:barrier"),
-              HasSubstr("\"barrier\" serves barrier, not all_reduce, which has "));
-  EXPECT_THAT(refusal("all_gather:fake_small"),
-              HasSubstr("PLAIT_ALGO: in \"all_gather:fake_small\""));
-  EXPECT_THAT(refusal("0-64K=direct_ll"),
-              AllOf(HasSubstr("serves "), HasSubstr("broadcast, "),
-                    HasSubstr("; name the collective, as in reduce_scatter:direct_ll")));
-}
-
-TEST_F(Selection, APolicyStandsAlone) {
-  for (const char* text : {"0-1M=yali", "broadcast:yali", "in=yali"})
-    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "PLAIT_ALGO"); }),
-                HasSubstr("yali is a policy, it stands alone"));
+  const Matcher<std::string> is_policy = HasSubstr("yali is a policy, it stands alone"),
+                             is_reproducible =
+                                 HasSubstr("PLAIT_ALGO: reproducible stands alone in PLAIT_ALGO");
+  for (const auto& [rules, sentence, code] : {
+           Refused{"nonsense", HasSubstr("oneshot_ll")},  // lists the known
+           {"0-64K=nonsense"},
+           {"64K=fake_small"},
+           {"0-64Q=fake_small"},
+           {"-=fake_small"},
+           {"x-64K=fake_small"},
+           {"64K-0=fake_small"},
+           {"5-5=fake_small"},
+           {"0-64K="},
+           {"0-64K=fake_small;nonsense"},
+           {"=fake_small"},
+           {"0-99999999999999999999=fake_small"},
+           {"0-99999999999999G=fake_small"},
+           {"1-2-3=fake_small"},
+           {"all_reduce:barrier",
+            HasSubstr("\"barrier\" serves barrier, not all_reduce, which has "),
+            ErrorCode::unsupported},
+           {"all_gather:fake_small", HasSubstr("PLAIT_ALGO: in \"all_gather:fake_small\""),
+            ErrorCode::unsupported},
+           {"0-64K=direct_ll",
+            AllOf(HasSubstr("serves "), HasSubstr("broadcast, "),
+                  HasSubstr("; name the collective, as in reduce_scatter:direct_ll")),
+            ErrorCode::unsupported},
+           {"0-1M=yali", is_policy},
+           {"broadcast:yali", is_policy},
+           {"in=yali", is_policy},
+           {"reproducible;fake_large", is_reproducible},
+           {"0-1K=fake_small;reproducible", is_reproducible},
+           {"reproducible", is_reproducible},
+           {"0-1K=reproducible", HasSubstr("reproducible is a policy, it stands alone")},
+       })
+    EXPECT_THAT(message_of(code, [&] { RuleList(rules, "PLAIT_ALGO"); }), sentence) << rules;
 }
 
 TEST_F(Selection, EstimatesDecideAndTiesGoToTheFirstName) {
@@ -219,12 +230,6 @@ TEST_F(Selection, CallOptionBeforeEnvironmentBeforeEstimate) {
   EXPECT_EQ(chosen(99, "fake_large"), "fake_large");
   EXPECT_EQ(selector().choose(call(99), {}).rule, "PLAIT_ALGO");
   EXPECT_EQ(selector().choose(call(99), {.algorithm = "fake_large"}).rule, "call option");
-}
-
-TEST_F(Selection, ARuleThatCantServeIsPassedOver) {
-  const ScopedEnvironment environment("PLAIT_ALGO", "fake_small");
-  EXPECT_EQ(chosen(10), "fake_small");
-  EXPECT_EQ(chosen(5000), "fake_large");
 }
 
 TEST_F(Selection, TheFirstRuleThatServesCounts) {
@@ -389,14 +394,7 @@ TEST_F(ReproducibleSelection, AnotherAlgorithmByNameIsAnError) {
               HasSubstr("policy p2p: none of its algorithms serves this call of a reproducible"));
 }
 
-TEST_F(ReproducibleSelection, IsNoRule) {
-  for (const char* text :
-       {"reproducible;fake_large", "0-1K=fake_small;reproducible", "reproducible"})
-    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { RuleList(text, "a file"); }),
-                HasSubstr("a file: reproducible stands alone in PLAIT_ALGO"))
-        << text;
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument, [] { RuleList("0-1K=reproducible", "x"); }),
-              HasSubstr("reproducible is a policy, it stands alone"));
+TEST_F(ReproducibleSelection, StandsAloneInTheEnvironment) {
   const ScopedEnvironment environment("PLAIT_ALGO", "reproducible;fake_large");
   EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { any(false); }),
               HasSubstr("PLAIT_ALGO: reproducible stands alone"));
@@ -412,16 +410,6 @@ TEST_F(Selection, ShapesComeFromTheAlgorithmOrTheCaller) {
   EXPECT_THAT(message_of(ErrorCode::invalid_argument,
                          [&] { selector().choose(call(1), {.algorithm = {}, .threads = 65}); }),
               HasSubstr("all_reduce: rank 2: 65 threads a block; at most 64 on host"));
-}
-
-TEST_F(Selection, ExplainNamesTheChoiceAndTheOthers) {
-  const std::string text = selector().explain(call(5000), {});
-  EXPECT_THAT(text, HasSubstr("takes fake_large"));
-  EXPECT_THAT(text, HasSubstr("estimate"));
-  EXPECT_THAT(text, HasSubstr("fake_twin"));
-  EXPECT_THAT(text, HasSubstr("too large for fake_small"));
-  EXPECT_THAT(selector().explain(call(1), {.algorithm = {}, .blocks = 100}),
-              HasSubstr("with 20 blocks of 1 threads"));
 }
 
 }  // namespace

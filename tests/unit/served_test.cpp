@@ -42,22 +42,6 @@ TEST(Served, EveryAlgorithmFitsALaunchOnEveryTarget) {
   }
 }
 
-TEST(Served, IncludesWholePacksOnDevicesThatCanDoEverything) {
-  Topology topology;
-  topology.backend = BackendKind::cuda;
-  topology.ranks = 4;
-  topology.units = 132;
-  topology.max_block_threads = 512;
-  topology.peer_access = true;
-  topology.line_threads = 8;
-  topology.peer_reads = true;  // in truth only ranks on CPUs have them
-  topology.scratch_limit = std::size_t{128} << 20;
-  for (const auto& algorithm : Registry::instance().all()) {
-    const Support support = serves_the_best(*algorithm, topology);
-    EXPECT_TRUE(support) << algorithm->name() << ": " << support.reason();
-  }
-}
-
 /// The host target stands in for every other target, so an algorithm that refuses it would drop out
 /// of all tests that run without a GPU.
 TEST(Served, IncludesTheHostTarget) {

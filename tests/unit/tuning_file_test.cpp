@@ -16,6 +16,7 @@
 #include "plait/error.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
+#include "support/every_algorithm.hpp"
 
 namespace plait::test {
 namespace {
@@ -61,56 +62,58 @@ TEST(TuningFile, HasRulesInLinesAndComments) {
   EXPECT_EQ(matched(rules, call(5, Kind::ordinary, Collective::broadcast)), "chain");
 }
 
-TEST(TuningFile, HasPartsForNumbersOfRanksAndArchitectures) {
-  const std::string text =
-      "0-1K=oneshot_ll\nbroadcast: chain\n [ 4 ranks ]\n1K-2K=ring\n[4 ranks on "
-      "gfx942]\n2K-=tree\n[1 rank on sm_90]\n2K-=stream\n[4 ranks "
-      "on sm_90]\n2K-=twoshot\n";
-  const RuleList four = read(text), one = read(text, topology(1, "sm_90")),
-                 amd = read(text, topology(4, "gfx942"));
-  for (const RuleList* rules : {&four, &one, &amd})
-    EXPECT_EQ(matched(*rules, call(1)), "oneshot_ll");
-  EXPECT_EQ(matched(four, call(1024)), "ring");  // a part begins with all_reduce again
-  EXPECT_EQ(matched(one, call(1024)), "");
-  EXPECT_EQ(matched(four, call(2048)), "twoshot");
-  EXPECT_EQ(matched(one, call(2048)), "stream");
-  EXPECT_EQ(matched(amd, call(2048)), "tree");
-}
-
-TEST(TuningFile, HasSectionsForTargetsAndForManyRanks) {
-  const std::string text =
+/// Rules of sections for numbers of ranks and nodes, for targets and architectures.
+TEST(TuningFile, HasSections) {
+  struct Row {
+    int ranks;
+    BackendKind target;
+    const char *architecture, *algorithm;
+    std::size_t bytes = 1;
+    Collective collective = Collective::all_reduce;
+    int nodes = 1;
+  };
+  const auto expect = [](const char* text, const std::vector<Row>& rows) {
+    for (const Row& row : rows) {
+      Topology other = topology(row.ranks, row.architecture);
+      other.backend = row.target;
+      other.nodes = row.nodes;
+      EXPECT_EQ(matched(read(text, other), call(row.bytes, Kind::ordinary, row.collective)),
+                row.algorithm)
+          << row.ranks << " ranks on " << name_of(row.target) << ", " << row.architecture << ", "
+          << row.nodes << " nodes, " << row.bytes << " bytes";
+    }
+  };
+  constexpr auto host = BackendKind::host, cuda = BackendKind::cuda, hip = BackendKind::hip;
+  expect(
+      "0-1K=oneshot_ll\nbroadcast: chain\n [ 4 ranks ]\n1K-2K=ring\n[4 ranks on gfx942]\n"
+      "2K-=tree\n[1 rank on sm_90]\n2K-=stream\n[4 ranks on sm_90]\n2K-=twoshot\n",
+      {{4, cuda, "sm_90", "oneshot_ll"},
+       {1, cuda, "sm_90", "oneshot_ll"},
+       {4, cuda, "gfx942", "oneshot_ll"},
+       {4, cuda, "sm_90", "ring", 1024},  // a section begins with all_reduce again
+       {1, cuda, "sm_90", "", 1024},
+       {4, cuda, "sm_90", "twoshot", 2048},
+       {1, cuda, "sm_90", "stream", 2048},
+       {4, cuda, "gfx942", "tree", 2048}});
+  expect(
       "[3 or more ranks]\nring\n[2 ranks on host]\ntree\n[5 or more ranks on cuda]\nbroadcast: "
-      "chain";
-  const auto of = [&](int ranks, BackendKind target) {
-    Topology other = topology(ranks, "any");
-    other.backend = target;
-    return read(text, other);
-  };
-  EXPECT_EQ(matched(of(2, BackendKind::host), call(1)), "tree");
-  EXPECT_EQ(matched(of(2, BackendKind::cuda), call(1)), "");
-  EXPECT_EQ(matched(of(3, BackendKind::host), call(1)), "ring");
-  EXPECT_EQ(matched(of(8, BackendKind::cuda), call(1)), "ring");
-  const Call broadcast = call(5, Kind::ordinary, Collective::broadcast);
-  EXPECT_EQ(matched(of(4, BackendKind::cuda), broadcast), "");
-  EXPECT_EQ(matched(of(5, BackendKind::cuda), broadcast), "chain");
-  EXPECT_EQ(matched(of(5, BackendKind::hip), broadcast), "");
-}
-
-TEST(TuningFile, HasSectionsForSomeNumbers) {
-  const std::string text = "[3 to 5 ranks on host]\nring\n[2 to 8 nodes]\ntree";
-  const auto of = [&](int ranks, int nodes) {
-    Topology other = topology(ranks, "any");
-    other.backend = BackendKind::host;
-    other.nodes = nodes;
-    return matched(read(text, other), call(1));
-  };
-  EXPECT_EQ(of(2, 1), "");
-  EXPECT_EQ(of(3, 1), "ring");
-  EXPECT_EQ(of(5, 1), "ring");
-  EXPECT_EQ(of(6, 1), "");
-  EXPECT_EQ(of(4, 2), "tree");
-  EXPECT_EQ(of(64, 8), "tree");
-  EXPECT_EQ(of(64, 9), "");
+      "chain",
+      {{2, host, "any", "tree"},
+       {2, cuda, "any", ""},
+       {3, host, "any", "ring"},
+       {8, cuda, "any", "ring"},
+       {4, cuda, "any", "", 5, Collective::broadcast},
+       {5, cuda, "any", "chain", 5, Collective::broadcast},
+       {5, hip, "any", "", 5, Collective::broadcast}});
+  constexpr auto sum = Collective::all_reduce;
+  expect("[3 to 5 ranks on host]\nring\n[2 to 8 nodes]\ntree",
+         {{2, host, "any", ""},
+          {3, host, "any", "ring"},
+          {5, host, "any", "ring"},
+          {6, host, "any", ""},
+          {4, host, "any", "tree", 1, sum, 2},
+          {64, host, "any", "tree", 1, sum, 8},
+          {64, host, "any", "", 1, sum, 9}});
 }
 
 TEST(TuningFile, IsRefusedWithWhatIsWrong) {
@@ -193,14 +196,12 @@ TEST(TuningFile, RulesAreForSymmetricOrOrdinaryMemory) {
 }
 
 TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
-  std::vector<const Algorithm*> all;
-  for (const auto& algorithm : Registry::instance().all()) all.push_back(algorithm.get());
   const ScopedEnvironment environment("PLAIT_ALGO", "0-100=ring");
   Topology four = topology(4, "sm_90");
   four.peer_access = true;
   four.scratch_limit = std::size_t{1} << 28;
   four.max_block_threads = 1024;
-  const Selector selector(four, all, 0, read("0-1K=recursive_doubling"));
+  const Selector selector(four, every_algorithm(), 0, read("0-1K=recursive_doubling"));
   EXPECT_EQ(selector.choose(call(99), {}).rule, "PLAIT_ALGO");
   EXPECT_EQ(selector.choose(call(100), {}).rule, "PLAIT_TUNING");
   EXPECT_EQ(selector.choose(call(100), {}).algorithm->name(), "recursive_doubling");

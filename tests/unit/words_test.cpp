@@ -232,17 +232,6 @@ TEST(TestData, ShowsAMissingTermAndAResultOfZeros) {
       }
 }
 
-TEST(Reducer, AveragesOfSignedIntegersTruncate) {
-  const Reduction reduction{.op = ReduceOp::avg, .ranks = 2, .scale = 1};
-  using R = Reduced<std::int32_t>;
-  const std::vector<R::Elements> terms = {{{-3, 3, -1, 7}}, {{0, 0, 0, -2}}};
-  for (const auto& result :
-       {R::in_one_place(reduction, terms), R::along_a_chain(reduction, terms)}) {
-    const std::vector<std::int32_t> lanes(std::begin(result.lane), std::end(result.lane));
-    EXPECT_EQ(lanes, (std::vector<std::int32_t>{-1, 1, 0, 2}));
-  }
-}
-
 /// One code for the integers of both signs (ReducedTypes) gives what a code for the signed ones
 /// gives.
 template <class Signed>
