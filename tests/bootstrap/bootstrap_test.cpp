@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -41,16 +40,6 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Ranks,
                            return name_of(std::get<Means>(given.param)) +
                                   std::to_string(std::get<int>(given.param));
                          });
-
-class Group : public testing::TestWithParam<Means> {
- protected:
-  static void run(int size, const std::function<void(std::unique_ptr<Bootstrap>&)>& body,
-                  std::chrono::nanoseconds timeout = 60s) {
-    run_ranks(size, body, timeout, GetParam());
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Met, Group, testing::Values(Means::threads, Means::sockets),
-                         [](const auto& given) { return name_of(given.param); });
 
 TEST_P(Ranks, KnowTheirPlace) {
   std::atomic<int> ranks = 0;  // as bits
@@ -149,51 +138,19 @@ TEST(ThreadBootstrap, RefusesBadArguments) {
       "null pointer");
 }
 
-TEST_P(Group, TimeoutNamesTheMissingRanks) {
-  run(
-      5,
-      [](auto& bootstrap) {
-        bootstrap->barrier();
-        if (bootstrap->rank() == 1 || bootstrap->rank() == 4) return;  // present, but never comes
-        const std::string text =
-            message_of(ErrorCode::bootstrap, [&] { bootstrap->template all_gather<int>(1); });
-        expect_contains(text, "Bootstrap::all_gather: rank " + std::to_string(bootstrap->rank()));
-        expect_contains(text, "ranks 1, 4 did not arrive");
-        expect_contains(text, "0.2 s");
-        message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });  // stays broken
-      },
-      200ms);
-}
-
-TEST_P(Group, DestroyedRankFailsTheWaiters) {
-  run(4, [](auto& bootstrap) {
-    bootstrap->barrier();
-    if (bootstrap->rank() == 2) return bootstrap.reset();
-    const std::string text = message_of(ErrorCode::bootstrap, [&] { bootstrap->barrier(); });
-    expect_contains(text, "Bootstrap::barrier: rank " + std::to_string(bootstrap->rank()));
-    expect_contains(text, "rank 2 left");
-  });
-}
+class Group : public testing::TestWithParam<Means> {};
+INSTANTIATE_TEST_SUITE_P(Met, Group, testing::Values(Means::threads, Means::sockets),
+                         [](const auto& given) { return name_of(given.param); });
 
 TEST_P(Group, LeavingAfterTheLastCallHarmsNobody) {
-  for (int round = 0; round < 200; ++round) {
-    run(3, [](auto& bootstrap) {
-      bootstrap->barrier();
-      bootstrap.reset();
-    });
-  }
-}
-
-TEST_P(Group, MismatchIsSeenByAllRanks) {
-  run(3, [](auto& bootstrap) {
-    std::array<int, 2> in{};
-    std::array<int, 6> out{};
-    const std::size_t bytes = bootstrap->rank() == 1 ? 8 : 4;
-    const std::string text = message_of(
-        ErrorCode::mismatch, [&] { bootstrap->all_gather(in.data(), out.data(), bytes); });
-    expect_contains(text, "8 bytes");
-    expect_contains(text, "4 bytes");
-  });
+  for (int round = 0; round < 200; ++round)
+    run_ranks(
+        3,
+        [](auto& bootstrap) {
+          bootstrap->barrier();
+          bootstrap.reset();
+        },
+        60s, GetParam());
 }
 
 class Conduct : public testing::TestWithParam<std::tuple<Means, test::Conduct>> {};

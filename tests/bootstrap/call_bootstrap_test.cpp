@@ -9,12 +9,12 @@
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 #include "support/bootstrap_conduct.hpp"
+#include "support/ranks.hpp"
 
 namespace plait {
 namespace {
@@ -31,14 +31,11 @@ void run_ranks(int size, const std::function<void(CallBootstrap&)>& body) {
   std::vector<std::vector<Line>> memory(static_cast<std::size_t>(size), std::vector<Line>(lines));
   std::vector<void*> desks;
   for (auto& desk : memory) desks.push_back(desk.data());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      CallBootstrap bootstrap(desks, rank);
-      bootstrap.set_timeout(std::chrono::seconds(60));
-      body(bootstrap);
-    });
-  for (std::thread& thread : threads) thread.join();
+  test::on_threads(size, [&](int rank) {
+    CallBootstrap bootstrap(desks, rank);
+    bootstrap.set_timeout(std::chrono::seconds(60));
+    body(bootstrap);
+  });
 }
 
 class CallRanks : public testing::TestWithParam<int> {};

@@ -73,26 +73,17 @@ void send_strays() {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     line.copy(address.sun_path + 1, 5, at + 2);
-    for (const int descriptors : {2, 1, 0}) {
-      std::array<std::uint64_t, 2> junk{1,
-                                        std::uint64_t{1} << 32};  // from rank 0, with a descriptor
-      iovec data{junk.data(), sizeof junk};
-      alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
-      msghdr message{};
-      message.msg_iov = &data;
-      message.msg_iovlen = 1;
-      message.msg_control = control.data();
-      message.msg_controllen = CMSG_LEN(static_cast<std::size_t>(descriptors) * sizeof(int));
-      cmsghdr* part = CMSG_FIRSTHDR(&message);
-      part->cmsg_level = SOL_SOCKET;
-      part->cmsg_type = SCM_RIGHTS;
-      part->cmsg_len = message.msg_controllen;  // of descriptors 0 and 0
+    for (const std::size_t descriptors : {2, 1, 0}) {
+      // From rank 0, with a descriptor.
+      const std::array<std::uint64_t, 2> junk{1, std::uint64_t{1} << 32};
       const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 6);
       const auto* name = reinterpret_cast<const sockaddr*>(&address);
       // Fails once the rank has all its letters, because then it no longer listens.
       if (::connect(socket.get(), name, length) != 0) continue;
-      if (descriptors > 0) (void)::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+      constexpr std::array standard_input{0, 0};
+      if (descriptors > 0)
+        send_descriptors(socket.get(), junk.data(), std::span(standard_input).first(descriptors));
     }
   }
 }

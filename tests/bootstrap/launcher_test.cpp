@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <initializer_list>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,35 +34,14 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// The variables of launchers that the test itself may have inherited.
 void clear_environment() {
-  for (const char* name : {"RANK",
-                           "OMPI_COMM_WORLD_LOCAL_RANK",
-                           "PMI_ID",
-                           "WORLD_SIZE",
-                           "LOCAL_RANK",
-                           "LOCAL_WORLD_SIZE",
-                           "MASTER_ADDR",
-                           "MASTER_PORT",
-                           "TORCHELASTIC_RUN_ID",
-                           "OMPI_COMM_WORLD_RANK",
-                           "OMPI_COMM_WORLD_SIZE",
-                           "OMPI_COMM_WORLD_LOCAL_SIZE",
-                           "PMIX_NAMESPACE",
-                           "PMIX_RANK",
-                           "PMI_FD",
-                           "PMI_RANK",
-                           "PMI_SIZE",
-                           "SLURM_PROCID",
-                           "SLURM_NTASKS",
-                           "SLURM_STEP_ID",
-                           "SLURM_JOB_ID",
-                           "SLURM_STEP_NUM_TASKS",
-                           "SLURM_STEP_NUM_NODES",
-                           "SLURM_NNODES",
-                           "SLURM_STEP_NODELIST",
-                           "SLURM_NODELIST",
-                           "PLAIT_SOCKET_PORT",
-                           "PLAIT_SOCKET_SECRET"})
-    ::unsetenv(name);
+  std::istringstream names(
+      "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID "
+      "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK "
+      "OMPI_COMM_WORLD_LOCAL_SIZE PMIX_NAMESPACE PMIX_RANK PMI_FD PMI_ID PMI_RANK PMI_SIZE "
+      "SLURM_PROCID SLURM_NTASKS SLURM_STEP_ID SLURM_JOB_ID SLURM_STEP_NUM_TASKS "
+      "SLURM_STEP_NUM_NODES SLURM_NNODES SLURM_STEP_NODELIST SLURM_NODELIST PLAIT_SOCKET_PORT "
+      "PLAIT_SOCKET_SECRET");
+  for (std::string name; names >> name;) ::unsetenv(name.c_str());
 }
 void set(const Variables& variables) {
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
@@ -93,38 +72,29 @@ TEST_F(Launcher, WithoutOneAProcessIsAlone) {
 }
 
 TEST_F(Launcher, IsTheInnermost) {
+  const auto expect = [](const char* launcher, int rank, int size, bool is_local) {
+    const auto found = detail::find_launcher().value();
+    EXPECT_EQ(found.launcher, launcher);
+    EXPECT_EQ(found.rank, rank) << launcher;
+    EXPECT_EQ(found.size, size) << launcher;
+    EXPECT_EQ(found.is_local, is_local) << launcher;
+    return found;
+  };
   set({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}});
   EXPECT_FALSE(detail::find_launcher().has_value());  // a batch script
   set({{"SLURM_STEP_ID", "2"}, {"SLURM_NNODES", "2"}, {"SLURM_NODELIST", "n[03-04]"}});
-  auto found = detail::find_launcher().value();
-  EXPECT_EQ(found.launcher, "srun");
-  EXPECT_EQ(found.rank, 3);
-  EXPECT_EQ(found.size, 8);
-  EXPECT_FALSE(found.is_local);
+  auto found = expect("srun", 3, 8, false);
   EXPECT_EQ(found.host, "n03");
   EXPECT_EQ(found.port, 20000 + 77 * 16 + 2);
   set({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NUM_NODES", "1"}, {"PLAIT_SOCKET_PORT", "9"}});
-  found = detail::find_launcher().value();
-  EXPECT_EQ(found.size, 4);
-  EXPECT_TRUE(found.is_local);
-  EXPECT_EQ(found.port, 9);
+  EXPECT_EQ(expect("srun", 3, 4, true).port, 9);
   set({{"OMPI_COMM_WORLD_RANK", "1"},
        {"OMPI_COMM_WORLD_SIZE", "2"},
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
-  found = detail::find_launcher().value();
-  EXPECT_EQ(found.launcher, "mpirun");
-  EXPECT_EQ(found.rank, 1);
-  EXPECT_EQ(found.size, 2);
-  EXPECT_FALSE(found.is_local);
-  EXPECT_EQ(found.host, "");
+  EXPECT_EQ(expect("mpirun", 1, 2, false).host, "");
   set(torchrun(5, 6, "job"));
   ::unsetenv("PLAIT_SOCKET_PORT");
-  found = detail::find_launcher().value();
-  EXPECT_EQ(found.launcher, "torchrun");
-  EXPECT_EQ(found.rank, 5);
-  EXPECT_EQ(found.size, 6);
-  EXPECT_TRUE(found.is_local);
-  EXPECT_EQ(found.port, 29518);
+  EXPECT_EQ(expect("torchrun", 5, 6, true).port, 29518);
   ::unsetenv("LOCAL_WORLD_SIZE");
   EXPECT_TRUE(detail::find_launcher()->is_local);  // everything is at localhost
   ::setenv("MASTER_ADDR", "10.1.2.3", 1);

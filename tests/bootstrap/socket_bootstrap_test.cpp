@@ -25,6 +25,8 @@
 #include "plait/unique_id.hpp"
 #include "support/bootstrap_conduct.hpp"
 #include "support/data.hpp"
+#include "support/environment.hpp"
+#include "support/ranks.hpp"
 
 namespace plait {
 namespace {
@@ -32,29 +34,10 @@ namespace {
 using namespace std::chrono_literals;
 using test::expect_contains;
 using test::message_of;
+using test::on_threads;
 using test::Process;
+using test::ScopedEnvironment;
 using Clock = std::chrono::steady_clock;
-
-/// Runs `body(rank)` on a thread per rank.
-void on_threads(int size, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&body, rank] { body(rank); });
-  for (auto& thread : threads) thread.join();
-}
-
-/// A variable of the environment while the object exists.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 TEST(UniqueIds, AreNeverEqualAndNameAVersion) {
   const UniqueId first = UniqueId::create(), second = UniqueId::create();
@@ -75,18 +58,16 @@ TEST(UniqueIds, ThatMakeNoSenseAreRefused) {
   expect_contains(refusal(id, 2), "rank 2: there are 2 ranks");
   expect_contains(refusal(id, -1), "rank -1: there are 2 ranks");
   expect_contains(refusal(id, 0, 0), "0 ranks, but at least 1 is needed");
-  UniqueId other = id;
-  other.bytes[8] = 9;  // the version
-  expect_contains(refusal(other), "of version 9, and this library knows version 1");
-  other = id;
-  other.bytes[0] ^= 1;
-  expect_contains(refusal(other), "none of Plait's");
-  other = id;
-  other.bytes[12] = 7;  // the kind of address
-  expect_contains(refusal(other), "damaged");
-  other = id;
-  other.bytes[40] ^= 1;  // the secret: no listener of this process has it
-  expect_contains(refusal(other, 0), "rank 0 must be in the process that created the id");
+  const auto changed = [&](std::size_t byte, std::uint8_t bits) {
+    UniqueId other = id;
+    other.bytes[byte] = static_cast<decltype(other.bytes)::value_type>(other.bytes[byte] ^ bits);
+    return other;
+  };
+  expect_contains(refusal(changed(8, 8)), "of version 9, and this library knows version 1");
+  expect_contains(refusal(changed(0, 1)), "none of Plait's");
+  expect_contains(refusal(changed(12, 0xf7)), "damaged");  // the kind of address
+  // The secret: no listener of this process has it.
+  expect_contains(refusal(changed(40, 1), 0), "rank 0 must be in the process that created the id");
   EXPECT_EQ(make_socket_bootstrap(id, 0, 1)->size(), 1);
   expect_contains(refusal(id, 0, 1), "an id serves one group");
 }
@@ -94,13 +75,13 @@ TEST(UniqueIds, ThatMakeNoSenseAreRefused) {
 TEST(UniqueIds, AddressIsThatOfTheInterface) {
   const auto address = [] { return detail::contents_of(UniqueId::create()).root; };
   {
-    const Variable variable("PLAIT_SOCKET_IFNAME", "lo");
+    const ScopedEnvironment variable("PLAIT_SOCKET_IFNAME", "lo");
     EXPECT_TRUE(is_loopback(address()));
   }
   {
-    const Variable variable("NCCL_SOCKET_IFNAME", "=lo");
+    const ScopedEnvironment variable("NCCL_SOCKET_IFNAME", "=lo");
     EXPECT_TRUE(is_loopback(address()));
-    const Variable mine("PLAIT_SOCKET_IFNAME", "=l");  // counts before NCCL's
+    const ScopedEnvironment mine("PLAIT_SOCKET_IFNAME", "=l");  // counts before NCCL's
     const std::string refused = message_of(ErrorCode::invalid_argument, [&] { address(); });
     expect_contains(refused,
                     "PLAIT_SOCKET_IFNAME=\"=l\": no interface that is up has such a name; there "
@@ -119,7 +100,7 @@ TEST(UniqueIds, AddressIsThatOfTheInterface) {
   ::freeifaddrs(all);
   EXPECT_EQ(is_loopback(address()), !has_other);
   if (has_other) {
-    const Variable variable("PLAIT_SOCKET_IFNAME", "^lo");
+    const ScopedEnvironment variable("PLAIT_SOCKET_IFNAME", "^lo");
     EXPECT_FALSE(is_loopback(address()));
   }
 }

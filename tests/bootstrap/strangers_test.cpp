@@ -141,23 +141,8 @@ bool loot(int socket, bool on_user) {
 /// The attacker's own copy is closed elsewhere, too: if the other one is gone already, that
 /// lingers.
 void send_stray(int socket, UniqueFd stray, const sockaddr* to, socklen_t length) {
-  std::array<char, 16> bytes{};
-  iovec data{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_name = const_cast<sockaddr*>(to);
-  message.msg_namelen = length;
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* part = CMSG_FIRSTHDR(&message);
-  part->cmsg_level = SOL_SOCKET;
-  part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(sizeof(int));
-  const int value = stray.get();
-  std::memcpy(CMSG_DATA(part), &value, sizeof value);
-  ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  constexpr std::array<char, 16> bytes{};
+  send_descriptors(socket, bytes.data(), std::array{stray.get()}, to, length);
   std::thread([stray = std::move(stray)]() mutable { stray = UniqueFd(); }).detach();
 }
 

@@ -4,11 +4,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "plait/bootstrap.hpp"
 #include "plait/unique_id.hpp"
+#include "support/ranks.hpp"
 
 namespace plait {
 
@@ -23,15 +22,12 @@ inline void run_ranks(int size, const std::function<void(std::unique_ptr<Bootstr
                       Means means = Means::threads) {
   auto bootstraps = make_thread_bootstraps(size);
   const UniqueId id = means == Means::sockets ? UniqueId::create() : UniqueId{};
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank, &bootstrap = bootstraps[static_cast<std::size_t>(rank)]] {
-      if (means == Means::sockets) bootstrap = make_socket_bootstrap(id, rank, size);
-      bootstrap->set_timeout(timeout);
-      body(bootstrap);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::on_threads(size, [&](int rank) {
+    auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+    if (means == Means::sockets) bootstrap = make_socket_bootstrap(id, rank, size);
+    bootstrap->set_timeout(timeout);
+    body(bootstrap);
+  });
 }
 
 }  // namespace plait
