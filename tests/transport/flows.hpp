@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "plait/bootstrap.hpp"
+#include "support/errors.hpp"
 #include "transport/transport.hpp"
 
 namespace plait::transport {
@@ -85,6 +88,29 @@ inline std::size_t finish(Transport& transport, Flow& flow, Request request) {
   wait_until(transport, [&] { return flow.test(request, &bytes); });
   return bytes;
 }
+
+/// The error of the calls of a flow says that the rank is lost, and comes in time.
+inline void expect_lost(Transport& transport, const std::function<void()>& call,
+                        std::chrono::seconds within = 1s) {
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Error> error;
+  wait_until(transport, [&] { return (error = plait::test::error_of(call)).has_value(); });
+  plait::test::expect_error(error, ErrorCode::rank_lost, testing::_);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, within);
+}
+
+/// The two ends of one connection.
+struct Ends {
+  std::unique_ptr<SendFlow> sender;
+  std::unique_ptr<ReceiveFlow> receiver;
+
+  /// Calls once more, and looks for the call. True once both ends are there.
+  bool advance(Transport& there, Listener& listener, Ways ways = Ways::one) {
+    if (!sender) sender = there.connect(listener.address(), ways);
+    if (!receiver) receiver = listener.accept();
+    return sender && receiver;
+  }
+};
 
 /// A flow to each rank and one from each, this one included.
 struct Mesh {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace plait::transport {
@@ -21,44 +22,30 @@ std::vector<std::byte> some_bytes(std::size_t size) {
 }
 
 TEST(Frames, AreReadAsTheyWereWritten) {
+  const std::pair<FrameEntry, std::size_t> written[] = {
+      // with so many bytes behind them
+      {{.kind = Kind::chunk, .channel = 3, .value = 0xffffffff, .offset = 64, .bytes = 1001}, 1001},
+      {{.kind = Kind::data, .channel = 65535, .value = 0, .offset = 128, .bytes = 1u << 30}, 0},
+      {{.kind = Kind::credit, .channel = 0, .value = 17}, 0},
+      {{.kind = Kind::control}, 24},
+      {{.kind = Kind::left}, 0}};
   std::array<std::byte, frame_bytes> memory;
   FrameWriter writer(memory);
-  const auto chunk = some_bytes(1001), words = some_bytes(24);
-  writer.add({.kind = Kind::chunk, .channel = 3, .value = 0xffffffff, .offset = 64, .bytes = 1001},
-             chunk);
-  writer.add({.kind = Kind::data, .channel = 65535, .value = 0, .offset = 128, .bytes = 1u << 30});
-  writer.add({.kind = Kind::credit, .channel = 0, .value = 17});
-  writer.add({.kind = Kind::control}, words);
-  writer.add({.kind = Kind::left});
-  EXPECT_EQ(writer.size(), 5 * sizeof(FrameEntry) + chunk.size() + words.size());
+  for (const auto& [entry, bytes] : written) writer.add(entry, some_bytes(bytes));
+  EXPECT_EQ(writer.size(), 5 * sizeof(FrameEntry) + 1001 + 24);
 
   FrameReader reader{std::span(memory).first(writer.size())};
-  auto item = reader.next();
-  ASSERT_TRUE(item);
-  EXPECT_EQ(item->entry.kind, Kind::chunk);
-  EXPECT_EQ(item->entry.channel, 3);
-  EXPECT_EQ(item->entry.value, 0xffffffff);
-  EXPECT_EQ(item->entry.offset, 64u);
-  EXPECT_EQ(item->entry.bytes, 1001u);
-  EXPECT_EQ(std::vector(item->data.begin(), item->data.end()), chunk);
-  item = reader.next();
-  ASSERT_TRUE(item);
-  EXPECT_EQ(item->entry.kind, Kind::data);
-  EXPECT_EQ(item->entry.channel, 65535);
-  EXPECT_EQ(item->entry.bytes, 1u << 30);
-  EXPECT_TRUE(item->data.empty());
-  item = reader.next();
-  ASSERT_TRUE(item);
-  EXPECT_EQ(item->entry.kind, Kind::credit);
-  EXPECT_EQ(item->entry.value, 17u);
-  item = reader.next();
-  ASSERT_TRUE(item);
-  EXPECT_EQ(item->entry.kind, Kind::control);
-  EXPECT_EQ(std::vector(item->data.begin(), item->data.end()), words);
-  EXPECT_FALSE(reader.at_end());
-  item = reader.next();
-  ASSERT_TRUE(item);
-  EXPECT_EQ(item->entry.kind, Kind::left);
+  for (const auto& [entry, bytes] : written) {
+    EXPECT_FALSE(reader.at_end());
+    const auto item = reader.next();
+    ASSERT_TRUE(item);
+    EXPECT_EQ(item->entry.kind, entry.kind);
+    EXPECT_EQ(item->entry.channel, entry.channel);
+    EXPECT_EQ(item->entry.value, entry.value);
+    EXPECT_EQ(item->entry.offset, entry.offset);
+    EXPECT_EQ(item->entry.bytes, entry.bytes);
+    EXPECT_EQ(std::vector(item->data.begin(), item->data.end()), some_bytes(bytes));
+  }
   EXPECT_TRUE(reader.at_end());
 }
 

@@ -37,9 +37,7 @@ class Impostor {
     return flow;
   }
   SendFlow& frames() { return *flows_.front(); }
-  void send_frame(std::span<const std::byte> frame) {
-    say(*flows_.front(), frame.data(), frame.size());
-  }
+  void send_frame(std::span<const std::byte> frame) { say(frames(), frame.data(), frame.size()); }
   void say(SendFlow& flow, const PeerHello& hello) { say(flow, &hello, sizeof hello); }
   void say(SendFlow& flow, const FrameEntry& entry, std::span<const std::byte> data = {}) {
     std::vector<std::byte> frame(frame_bytes);

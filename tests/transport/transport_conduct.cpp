@@ -249,19 +249,6 @@ void an_idle_wait_uses_next_to_no_cpu(std::unique_ptr<Transport>& transport, Boo
   ranks.barrier();
 }
 
-/// The error of the calls of a flow, and that it comes within a second.
-void expect_lost(Transport& transport, const std::function<void()>& call) {
-  const auto start = steady_clock::now();
-  std::optional<Error> error;
-  while (!error && steady_clock::now() - start < 5s) {
-    error = error_of(call);
-    transport.wait(1ms);
-  }
-  ASSERT_TRUE(error) << "no error was thrown";
-  EXPECT_EQ(error->code(), ErrorCode::rank_lost) << error->what();
-  EXPECT_LT(steady_clock::now() - start, 1s);
-}
-
 void the_end_of_a_rank_is_seen(std::unique_ptr<Transport>& transport, Bootstrap& ranks) {
   Mesh mesh = connect_all(*transport, ranks);
   ranks.barrier();

@@ -4,12 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "plait/bootstrap.hpp"
-#include "support/bootstrap_conduct.hpp"
+#include "support/ranks.hpp"
 #include "transport/plugin/plugin_transport.hpp"
 #include "transport/socket/socket_transport.hpp"
 #include "transport/test_plugin_files.hpp"
@@ -60,20 +60,12 @@ INSTANTIATE_TEST_SUITE_P(Each, Transports,
 TEST_P(Transports, Conduct) {
   const auto& [kind, conduct] = GetParam();
   auto bootstraps = make_thread_bootstraps(conduct.ranks);
-  std::vector<std::thread> threads;
-  for (auto& bootstrap : bootstraps) {
-    threads.emplace_back([&make = kind.make, &body = conduct.body, &bootstrap] {
-      bootstrap->set_timeout(std::chrono::seconds(60));
-      try {
-        auto transport = make();
-        body(transport, *bootstrap);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << bootstrap->rank() << ": " << error.what();
-      }
-      bootstrap.reset();
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::on_threads(conduct.ranks, [&make = kind.make, &body = conduct.body, &bootstraps](int rank) {
+    const auto bootstrap = std::move(bootstraps[static_cast<std::size_t>(rank)]);
+    bootstrap->set_timeout(std::chrono::seconds(60));
+    auto transport = make();
+    body(transport, *bootstrap);
+  });
 }
 
 }  // namespace

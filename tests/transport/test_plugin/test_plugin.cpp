@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/unique_fd.hpp"
+
 namespace plait::test_plugin {
 namespace {
 
@@ -44,25 +46,6 @@ struct Faults {
 
 std::atomic<Logger> log{nullptr};
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
- private:
-  int fd_;
-};
-
 /// The content of a listener's handle. `tries` and `socket` are of the rank that connects.
 struct Handle {
   std::uint64_t magic;
@@ -73,7 +56,7 @@ struct Handle {
 constexpr std::uint64_t handle_magic = 0x74736574706c61;
 
 struct ListenComm {
-  Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   int tries = 0;
 };
 
@@ -95,7 +78,7 @@ struct Request {
   std::vector<std::byte> staged{};
 };
 struct Comm {
-  Fd socket;
+  UniqueFd socket;
   bool sends;
   std::deque<std::unique_ptr<Request>> requests{};
   int started = 0, calls = 0;
@@ -365,7 +348,7 @@ Result connect(int, void* of, void** comm) {
   if (handle.self != nullptr && handle.self != of) return internal_error;  // it was moved
   handle.self = of;
   if (handle.tries++ < faults.null_connects) return success;
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -381,7 +364,7 @@ Result accept(void* of, void** comm, void**) {
   *comm = nullptr;
   auto& listener = *static_cast<ListenComm*>(of);
   if (listener.tries++ % (faults.null_connects + 1) != faults.null_connects) return success;
-  Fd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.get() < 0) return errno == EAGAIN ? success : system_error;
   prepare(socket.get());
   *comm = new Comm(socket.release(), false);
