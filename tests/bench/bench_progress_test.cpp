@@ -103,25 +103,12 @@ TEST(ProgressReport, DrawsOneLineAndWipesIt) {
   }
 }
 
-TEST(ProgressReport, IsSilentForAShortRunWithoutATerminal) {
-  EXPECT_EQ(shown(Progress::lines), "");
-  EXPECT_EQ(shown(Progress::none), "");
-}
-
 TEST(ProgressReport, PrintsALinePerTenth) {
   const std::string text = shown(Progress::lines, 1000, std::chrono::seconds(0));
   const auto lines = std::count(text.begin(), text.end(), '\n');
   EXPECT_EQ(lines, 9);
   EXPECT_THAT(text, testing::ContainsRegex(
                         "plait-bench: .0 % done, [0-9]+ of 1000, about [0-9]+ s left\n"));
-}
-
-TEST(ProgressReport, TakesLinesForAFile) {
-  std::FILE* const file = std::tmpfile();
-  EXPECT_EQ(resolve(Progress::automatic, file), Progress::lines);
-  EXPECT_EQ(resolve(Progress::bar, file), Progress::bar);
-  EXPECT_EQ(resolve(Progress::none, file), Progress::none);
-  std::fclose(file);
 }
 
 }  // namespace

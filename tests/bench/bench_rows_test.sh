@@ -10,9 +10,7 @@ for timing in graph latency; do
     --statistics --json "$files/json" --csv "$files/csv" || fail "statistics of $timing"
   samples=$([ $timing = latency ] && echo 21 || echo 7)  # 7 repeats, of 3 calls
   [ "$(grep -cE "^all_.* 0( +[0-9.]+){5} +$samples$" "$out")" = 2 ] || fail "samples of $timing"
-  if command -v python3 >/dev/null; then
-    python3 "$here/files_check.py" "$files/json" "$files/csv" 2 || fail "the figures of $timing"
-  fi
+  python3 "$here/files_check.py" "$files/json" "$files/csv" 2 || fail "the figures of $timing"
 done
 
 # A barrier has one row per contender, whatever the sizes, types, kinds of memory and places.
@@ -25,10 +23,8 @@ for name in "default (barrier)" barrier peer:mpi; do
   grep -q "{\"name\":\"${name% (*}\",\"collective\":\"barrier\",.*\"wrong\":0" "$files/json" ||
     fail "the JSON has no barrier of $name"
 done
-if command -v python3 >/dev/null; then
-  python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
-    fail "the figures of the barrier's files"
-fi
+python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
+  fail "the figures of the barrier's files"
 
 # Calls with a count per rank, in one row for each place that they have, beside MPI's.
 counted=all_gather_v,all_to_all_v,gather_v,scatter_v,neighbor_all_to_all_v,reduce_scatter_v
@@ -61,17 +57,16 @@ for place in out out+4 out+4096 in in+4 in+4096; do
   [ "$(grep -cE "^all_.* ${place/+/[+]} .* 0$" "$out")" = 12 ] || fail "rows $place"
 done
 [ "$(grep -c '"offset_bytes":4,' "$files/json")" = 24 ] || fail "the JSON's offsets"
-if command -v python3 >/dev/null; then
-  python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
-    fail "the figures of unaligned buffers"
-  python3 "$here/../../tools/bench-table.py" "$files/json" >"$out" &&
-    grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
-    fail "no table of unaligned buffers"
+python3 "$here/files_check.py" "$files/json" "$files/csv" 2 ||
+  fail "the figures of unaligned buffers"
+python3 "$here/../../tools/bench-table.py" "$files/json" >"$out" &&
+  grep -q "^2 ranks, all_reduce f32 sum, in place + 4 bytes, ordinary memory, graph:" "$out" ||
+  fail "no table of unaligned buffers"
 
-  # Two cells with rivals, of which one loses 50 % without `slow`, and one cell without rivals.
-  while read -r name bytes time; do
-    printf '{"name":"%s","bytes":%d,"time_us":%d,"chosen":"slow"}\n' "$name" "$bytes" "$time"
-  done <<<"fast 8 2
+# Two cells with rivals, of which one loses 50 % without `slow`, and one cell without rivals.
+while read -r name bytes time; do
+  printf '{"name":"%s","bytes":%d,"time_us":%d,"chosen":"slow"}\n' "$name" "$bytes" "$time"
+done <<<"fast 8 2
 slow 8 3
 slow 16 2
 fast 16 3
@@ -79,13 +74,12 @@ peer:mpi 16 1
 gather_v 16 1
 default 16 1
 default 32 1" | paste -sd, | sed 's/.*/{"results":[&]}/' >"$files/json"
-  python3 "$here/../../tools/bench-table.py" --wins "$files/json" --without slow,other >"$out" &&
-    grep -q "^| 2 cells |" "$out" &&
-    grep -q "fast. | 0 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
-    grep -q "slow. | 1 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
-    grep -q "^| without slow, other |  |  |  | 1 | 1 | 1.50 | 1.22474 |" "$out" ||
-    fail "what algorithms are good for"
-fi
+python3 "$here/../../tools/bench-table.py" --wins "$files/json" --without slow,other >"$out" &&
+  grep -q "^| 2 cells |" "$out" &&
+  grep -q "fast. | 0 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
+  grep -q "slow. | 1 | 2 | 1 | 1 | 1 | 1.50 | 1.22474 |" "$out" &&
+  grep -q "^| without slow, other |  |  |  | 1 | 1 | 1.50 | 1.22474 |" "$out" ||
+  fail "what algorithms are good for"
 
 # Ranks that are threads of one process.
 timeout 60 "$bin/plait-bench" --table --devices 3 --peers mpi -C all_reduce,barrier \
@@ -97,10 +91,8 @@ timeout 60 "$bin/plait-bench" --table --devices 3 --peers mpi -C all_reduce,barr
 [ "$(grep -cE '^(all_reduce|barrier) .* 0$' "$out")" = 3 ] || fail "rows of three devices"
 grep -qx "# peer mpi is not measured: its ranks are processes, .*" "$out" ||
   fail "MPI beside threads"
-if command -v python3 >/dev/null; then
-  python3 "$here/files_check.py" "$files/json" "$files/csv" 1 ||
-    fail "the figures of three devices"
-fi
+python3 "$here/files_check.py" "$files/json" "$files/csv" 1 ||
+  fail "the figures of three devices"
 timeout 60 "$bin/plait-bench" --devices 2 --creation 2 >"$out" 2>"$said" &&
   grep -q '"ranks":2,"nodes":1,.*"creation_us":\[[0-9.e]*,[0-9.e]*\]' "$out" ||
   fail "creation was not measured twice"

@@ -109,14 +109,12 @@ grep -q '^{"name":.*"op":"sum"' "$files/json" && grep -q '^{"name":.*"op":null' 
   fail "the JSON's operations, one result per line"
 grep -q '^default,all_reduce,f32,sum,' "$files/csv" &&
   grep -q '^default,all_gather,f32,-,' "$files/csv" || fail "the CSV's operations"
-if command -v python3 >/dev/null; then
-  python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" ||
-    fail "bench-table.py can't read it"
-  for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" \
-    "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
-    grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
-  done
-fi
+python3 "${BASH_SOURCE[0]%/*}/../../tools/bench-table.py" "$files/json" >"$out" ||
+  fail "bench-table.py can't read it"
+for heading in "2 ranks, all_reduce f32 sum, out of place, symmetric memory, graph" \
+  "2 ranks, all_gather f32, out of place, symmetric memory, graph"; do
+  grep -A 3 "^$heading:" "$out" | grep -q "^| 1K | [0-9]" || fail "no table of: $heading"
+done
 timeout 60 "$bin/plait-bench" --devices 2 -C broadcast --root 5 >"$out" 2>"$said"
 [ $? = 2 ] && [ "$(cat "$said")" = "plait-bench: options: rank 0: --root 5: there are 2 ranks" ] ||
   fail "a wrong request for two devices"
@@ -135,9 +133,7 @@ kill $!
 wait $! && fail "the run was over before it was ended"
 [ "$(grep -c '^default,all_reduce,f32,sum,2,1024,' "$files/early")" = 1 ] &&
   [ "$(wc -l <"$files/early")" = 2 ] || fail "an early end leaves no file"
-if command -v python3 >/dev/null; then
-  python3 -m json.tool "$files/early.json" >"$out" || fail "an early end leaves no whole file"
-fi
+python3 -m json.tool "$files/early.json" >"$out" || fail "an early end leaves no whole file"
 
 # A pipe gets everything once.
 bench --algorithms default -b 1K -e 16K -n 3 -w 0 --csv /dev/stderr || fail "--csv to a pipe"

@@ -55,11 +55,7 @@ class Device final : public test::HostAsCuda {
 
 const BackendRegistration registration = test::stand_in_for_cuda<Device>();
 
-CommunicatorOptions on(BackendKind target) {
-  CommunicatorOptions options;
-  options.backend = target;
-  return options;
-}
+CommunicatorOptions on(BackendKind target) { return {.backend = target}; }
 
 /// Launches the kernel as `measure_ceilings` does, but with a shape that leaves blocks a remainder.
 void launch(Communicator& comm, const ceiling::Args& args) {

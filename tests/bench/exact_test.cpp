@@ -41,60 +41,13 @@ class Exact : public testing::TestWithParam<DataType> {
           const auto op = static_cast<ReduceOp>(i);
           if (!is_reduced(GetParam(), op)) continue;
           SCOPED_TRACE(fmt::format("{} of {} ranks", name_of(op), ranks));
-          with_elements([&](auto element) {
-            Trial<decltype(element)> trial(backend_of(comm), GetParam(), op, ranks);
+          test::dispatch_all(GetParam(), [&]<class T>() {
+            using Element = std::conditional_t<std::is_same_v<T, test::Truth>, std::uint8_t, T>;
+            Trial<Element> trial(backend_of(comm), GetParam(), op, ranks);
             body(trial, op, ranks);
           });
         }
     });
-  }
-
- private:
-  template <class Body>
-  static void with_elements(const Body& body) {
-    switch (GetParam()) {
-      case DataType::i8:
-        return body(std::int8_t{});
-      case DataType::u8:
-      case DataType::boolean:
-        return body(std::uint8_t{});
-      case DataType::i16:
-        return body(std::int16_t{});
-      case DataType::u16:
-        return body(std::uint16_t{});
-      case DataType::i32:
-        return body(std::int32_t{});
-      case DataType::u32:
-        return body(std::uint32_t{});
-      case DataType::i64:
-        return body(std::int64_t{});
-      case DataType::u64:
-        return body(std::uint64_t{});
-      case DataType::f16:
-        return body(f16{});
-      case DataType::bf16:
-        return body(bf16{});
-      case DataType::f8e4m3:
-        return body(f8e4m3{});
-      case DataType::f8e5m2:
-        return body(f8e5m2{});
-      case DataType::f32:
-        return body(float{});
-      case DataType::f64:
-        return body(double{});
-      case DataType::complex_f32:
-        return body(std::complex<float>{});
-      case DataType::complex_f64:
-        return body(std::complex<double>{});
-      case DataType::f32_i32:
-        return body(ValueIndex<float>{});
-      case DataType::f64_i32:
-        return body(ValueIndex<double>{});
-      case DataType::i32_i32:
-        return body(ValueIndex<std::int32_t>{});
-      default:
-        return body(ValueIndex<std::int64_t>{});
-    }
   }
 };
 std::vector<DataType> all_types() {

@@ -87,11 +87,7 @@ class Device final : public test::HostAsCuda {
 
 const BackendRegistration registration = test::stand_in_for_cuda<Device>();
 
-CommunicatorOptions on(BackendKind target) {
-  CommunicatorOptions options;
-  options.backend = target;
-  return options;
-}
+CommunicatorOptions on(BackendKind target) { return {.backend = target}; }
 
 /// Each even rank copies into the next rank's memory, if there is a next rank.
 TEST(Link, IsTheMedianOfTheSlowestPair) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "bench/peer_checks.hpp"
@@ -43,95 +45,79 @@ bool mpi_serves(const Task& task) {
          !(is_logical(call.op) && is_scan(call.collective));
 }
 
-TEST(MpiPeer, HasRightResults) {
-  Communicator comm = communicator(BackendKind::host);
-  const Arena arena(ordinary_memory(comm), message_bytes);
-  for (const bool on_stream : {false, true}) {
-    SCOPED_TRACE(on_stream ? "on the stream" : "on the calling thread");
-    std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
-    ASSERT_TRUE(peer) << why_not;
-    EXPECT_EQ(peer->name(), "peer:mpi");
-    EXPECT_TRUE(peer->is_peer());
-    check_all(comm, *peer, mpi_serves);
+/// On the stream, or on the calling thread.
+class MpiPeer : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<Contender> make(bool counted = false) {
+    auto peer = make_mpi_peer(comm, arena, GetParam(), counted, why_not);
+    if (!peer) throw std::runtime_error(why_not);
+    return peer;
   }
+
+  Communicator comm = communicator(BackendKind::host);
+  const Arena arena{ordinary_memory(comm), message_bytes};
+  std::string why_not;
+};
+INSTANTIATE_TEST_SUITE_P(Runs, MpiPeer, testing::Bool(), [](const auto& test) {
+  return test.param ? "OnTheStream" : "OnTheCallingThread";
+});
+
+TEST_P(MpiPeer, HasRightResultsAndABarrier) {
+  const auto peer = make();
+  EXPECT_EQ(peer->name(), "peer:mpi");
+  EXPECT_TRUE(peer->is_peer());
+  check_all(comm, *peer, mpi_serves);
+  const Stream stream = comm.create_stream();
+  EXPECT_EQ(count_wrong(comm, stream.native(), *peer, barrier_task(comm, arena), 0), 0U);
 }
 
-TEST(MpiPeer, HasRightResultsWithACountPerRank) {
-  Communicator comm = communicator(BackendKind::host);
-  const Arena arena(ordinary_memory(comm), message_bytes);
-  for (const bool on_stream : {false, true}) {
-    std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, true, why_not);
-    ASSERT_TRUE(peer) << why_not;
-    EXPECT_EQ(peer->name(), "peer:mpi-v");
-    check_all(comm, *peer, [&](const Task& task) {
-      return peer->may_serve(task.call.collective) && mpi_serves(task);
-    });
-  }
+TEST_P(MpiPeer, HasRightResultsWithACountPerRank) {
+  const auto peer = make(true);
+  EXPECT_EQ(peer->name(), "peer:mpi-v");
+  check_all(comm, *peer, [&](const Task& task) {
+    return peer->may_serve(task.call.collective) && mpi_serves(task);
+  });
 }
 
 /// On the stream a call waits for the work before it. On the calling thread it waits for nothing.
-TEST(MpiPeer, RunsInTheOrderOfTheStreamOrAtOnce) {
-  Communicator comm = communicator(BackendKind::host);
-  const Arena arena(ordinary_memory(comm), message_bytes);
+TEST_P(MpiPeer, RunsInTheOrderOfTheStreamOrAtOnce) {
+  const bool on_stream = GetParam();
   const Stream stream = comm.create_stream();
   auto* const send = reinterpret_cast<int*>(arena.send());
   auto* const recv = reinterpret_cast<int*>(arena.recv());
   const int sum = comm.size() * (comm.size() + 1) / 2;
-  for (const bool on_stream : {false, true}) {
-    std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
-    ASSERT_TRUE(peer) << why_not;
-    const Task task = make_task({.collective = Collective::all_reduce, .type = DataType::i32},
-                                sizeof(int), false, false, arena, comm.rank(), comm.size());
-    *send = -1;
-    *recv = -2;
-    std::promise<void> open;
-    backend_of(comm).host_call(stream.native(), [&, opened = open.get_future().share()] {
-      opened.wait();
-      if (on_stream) *send = comm.rank() + 1;
-    });
-    if (!on_stream) *send = comm.rank() + 1;
-    peer->enqueue(task, stream.native());
-    EXPECT_EQ(*recv, on_stream ? -2 : sum);
-    open.set_value();
-    comm.synchronize(stream);
-    EXPECT_EQ(*recv, sum);
-  }
+  const Task task = make_task({.collective = Collective::all_reduce, .type = DataType::i32},
+                              sizeof(int), false, false, arena, comm.rank(), comm.size());
+  const auto peer = make();
+  *send = -1;
+  *recv = -2;
+  std::promise<void> open;
+  backend_of(comm).host_call(stream.native(), [&, opened = open.get_future().share()] {
+    opened.wait();
+    if (on_stream) *send = comm.rank() + 1;
+  });
+  if (!on_stream) *send = comm.rank() + 1;
+  peer->enqueue(task, stream.native());
+  EXPECT_EQ(*recv, on_stream ? -2 : sum);
+  open.set_value();
+  comm.synchronize(stream);
+  EXPECT_EQ(*recv, sum);
 }
 
-TEST(MpiPeer, HasABarrier) {
-  Communicator comm = communicator(BackendKind::host);
-  const Arena arena(ordinary_memory(comm), message_bytes);
-  const Stream stream = comm.create_stream();
-  for (const bool on_stream : {false, true}) {
-    std::string why_not;
-    const auto peer = make_mpi_peer(comm, arena, on_stream, false, why_not);
-    ASSERT_TRUE(peer) << why_not;
-    EXPECT_EQ(count_wrong(comm, stream.native(), *peer, barrier_task(comm, arena), 0), 0U);
-  }
-}
-
-TEST(MpiPeer, RefusesMoreElementsThanAnIntCounts) {
-  Communicator comm = communicator(BackendKind::host);
-  const Arena arena(ordinary_memory(comm), message_bytes);
-  std::string why_not;
-  const auto peer = make_mpi_peer(comm, arena, true, false, why_not);
+TEST_P(MpiPeer, RefusesMoreElementsThanAnIntCounts) {
   Task task = make_task({.collective = Collective::all_reduce, .type = DataType::i32},
                         message_bytes, false, false, arena, comm.rank(), comm.size());
   task.call.count = std::size_t{1} << 31;
-  expect_error(error_of([&] { peer->enqueue(task, nullptr); }), ErrorCode::unsupported,
+  expect_error(error_of([&] { make()->enqueue(task, nullptr); }), ErrorCode::unsupported,
                testing::StrEq("peer:mpi: no sum of 2147483648 elements of i32"));
-  const auto counted = make_mpi_peer(comm, arena, true, true, why_not);
   task = make_task({.collective = Collective::all_gather, .type = DataType::i8}, message_bytes,
                    false, false, arena, comm.rank(), comm.size());
   task.call.count = std::size_t{1} << 30;  // a block fits an int, and its displacement does not
-  expect_error(error_of([&] { counted->enqueue(task, nullptr); }), ErrorCode::unsupported,
+  expect_error(error_of([&] { make(true)->enqueue(task, nullptr); }), ErrorCode::unsupported,
                testing::HasSubstr("peer:mpi-v: no "));
 }
 
-TEST(MpiPeer, IsForTheHostAndForMpiOnAnyThread) {
+TEST(MpiPeers, AreForTheHostAndForMpiOnAnyThread) {
   std::string why_not;
   {
     Communicator comm = communicator(BackendKind::cuda);

@@ -54,6 +54,11 @@ class Nccl : public testing::Test {
   static std::string folder() { return PLAIT_STUB_NCCL_FOLDER; }
 
   std::shared_ptr<NcclGroup> create() { return NcclGroup::create(comm, why_not); }
+  std::shared_ptr<NcclGroup> create_or_throw() {
+    auto group = create();
+    if (!group) throw std::runtime_error(why_not);
+    return group;
+  }
   Task task(const Call& call, const Arena& arena, bool in_place = false) const {
     return make_task(call, message_bytes, in_place, false, arena, comm.rank(), comm.size());
   }
@@ -95,8 +100,7 @@ bool has_stub(const Task& task) {
 TEST_F(Nccl, HasRightResultsInBothKindsOfMemory) {
   StubNccl& stub = use("libstub_nccl.so");
   {
-    const auto group = create();
-    ASSERT_TRUE(group) << why_not;
+    const auto group = create_or_throw();
     EXPECT_EQ(stub.communicators, 1);
     EXPECT_TRUE(group->has_windows());
     const Arena ordinary(ordinary_memory(comm), message_bytes),
@@ -116,8 +120,7 @@ TEST_F(Nccl, HasRightResultsInBothKindsOfMemory) {
 
 TEST_F(Nccl, HasNoBarrier) {
   use("libstub_nccl.so");
-  const auto group = create();
-  ASSERT_TRUE(group) << why_not;
+  const auto group = create_or_throw();
   const Arena arena(ordinary_memory(comm), message_bytes);
   const auto peer = group->contender(Memory::ordinary, arena);
   expect_error(error_of([&] { peer->enqueue(barrier_task(comm, arena), nullptr); }),
@@ -128,23 +131,15 @@ TEST_F(Nccl, HasNoBarrier) {
 /// the same size, too.
 TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {
   StubNccl& stub = use("libstub_nccl.so");
-  const auto group = create();
-  ASSERT_TRUE(group) << why_not;
+  const auto group = create_or_throw();
   const Arena arena(ordinary_memory(comm), message_bytes);
   const auto peer = group->contender(Memory::ordinary, arena);
-  for (const auto& [type, number] : std::vector<std::pair<DataType, int>>{{DataType::i8, 0},
-                                                                          {DataType::u8, 1},
-                                                                          {DataType::i32, 2},
-                                                                          {DataType::u32, 3},
-                                                                          {DataType::i64, 4},
-                                                                          {DataType::u64, 5},
-                                                                          {DataType::f16, 6},
-                                                                          {DataType::f32, 7},
-                                                                          {DataType::f64, 8},
-                                                                          {DataType::bf16, 9},
-                                                                          {DataType::f8e4m3, 10},
-                                                                          {DataType::f8e5m2, 11}}) {
-    Task gathers = task({.collective = Collective::all_gather, .type = type}, arena);
+  const std::vector<DataType> types{DataType::i8,   DataType::u8,     DataType::i32,
+                                    DataType::u32,  DataType::i64,    DataType::u64,
+                                    DataType::f16,  DataType::f32,    DataType::f64,
+                                    DataType::bf16, DataType::f8e4m3, DataType::f8e5m2};
+  for (std::size_t number = 0; number < types.size(); ++number) {
+    const Task gathers = task({.collective = Collective::all_gather, .type = types[number]}, arena);
     EXPECT_THAT(calls_of(stub, *peer, gathers),
                 ElementsAre(fmt::format("ncclAllGather {} {}", gathers.call.count, number)));
   }
@@ -165,23 +160,19 @@ TEST_F(Nccl, NumbersTypesAndOperationsAsNcclDoes) {
       calls_of(stub, *peer,
                task({.collective = Collective::all_reduce, .type = DataType::complex_f64}, arena)),
       ElementsAre("ncclAllReduce 74 8 0"));
-  for (const auto& [op, number] : std::vector<std::pair<ReduceOp, int>>{{ReduceOp::sum, 0},
-                                                                        {ReduceOp::prod, 1},
-                                                                        {ReduceOp::max, 2},
-                                                                        {ReduceOp::min, 3},
-                                                                        {ReduceOp::avg, 4}})
-    EXPECT_THAT(
-        calls_of(
-            stub, *peer,
-            task({.collective = Collective::all_reduce, .type = DataType::f32, .op = op}, arena)),
-        ElementsAre(fmt::format("ncclAllReduce 150 7 {}", number)));
+  const std::vector<ReduceOp> ops{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
+                                  ReduceOp::avg};
+  for (std::size_t number = 0; number < ops.size(); ++number) {
+    const Call sums{.collective = Collective::all_reduce, .type = DataType::f32, .op = ops[number]};
+    EXPECT_THAT(calls_of(stub, *peer, task(sums, arena)),
+                ElementsAre(fmt::format("ncclAllReduce 150 7 {}", number)));
+  }
 }
 
 /// Every message of a call is in one group. Otherwise ranks could wait for each other.
 TEST_F(Nccl, ExchangesMessagesInOneGroup) {
   StubNccl& stub = use("libstub_nccl.so");
-  const auto group = create();
-  ASSERT_TRUE(group) << why_not;
+  const auto group = create_or_throw();
   const Arena arena(ordinary_memory(comm), message_bytes);
   const auto peer = group->contender(Memory::ordinary, arena);
   const int ranks = comm.size(), last = ranks - 1;
@@ -218,8 +209,7 @@ TEST_F(Nccl, ExchangesMessagesInOneGroup) {
 /// before their communicator.
 TEST_F(Nccl, RegistersWholePagesAsWindows) {
   StubNccl& stub = use("libstub_nccl.so");
-  auto group = create();
-  ASSERT_TRUE(group) << why_not;
+  auto group = create_or_throw();
   stub.calls.clear();
   Allocation memory = group->window_memory()((std::size_t{2} << 20) + 1);
   EXPECT_THAT(stub.calls, ElementsAre("ncclMemAlloc 4194304", "ncclCommWindowRegister 4194304 1"));
@@ -245,8 +235,7 @@ TEST_F(Nccl, FailsOnAllRanksWhereOneFails) {
                HasSubstr("ncclCommInitRank: stub: failure"));
   EXPECT_EQ(stub.communicators, 0);
   fails_on(last, "");
-  const auto group = create();
-  ASSERT_TRUE(group) << why_not;
+  const auto group = create_or_throw();
   const auto allocate = [&] { group->window_memory()(1); };
   fails_on(last, "ncclMemAlloc");
   expect_error(error_of(allocate), ErrorCode::backend, HasSubstr("ncclMemAlloc: stub: failure"));
@@ -277,16 +266,14 @@ TEST_F(Nccl, OfOldVersionsHasNoWindowsAndNoSmallFloats) {
   for (const auto& [file, version] : std::vector<std::pair<const char*, int>>{
            {"libstub_nccl.so", 22602}, {"libstub_nccl_old.so", 22809}}) {
     use(file).version = version;
-    const auto group = create();
-    ASSERT_TRUE(group) << why_not;
+    const auto group = create_or_throw();
     EXPECT_FALSE(group->has_windows());
   }
   StubNccl& stub = use("libstub_nccl_old.so");
   const Arena arena(ordinary_memory(comm), message_bytes);
   for (const int version : {22305, 22403}) {
     stub.version = version;
-    const auto group = create();
-    ASSERT_TRUE(group) << why_not;
+    const auto group = create_or_throw();
     const auto peer = group->contender(Memory::ordinary, arena);
     const auto error = error_of([&] {
       peer->enqueue(task({.collective = Collective::all_gather, .type = DataType::f8e5m2}, arena),
