@@ -1,7 +1,6 @@
 #include "communicator/calibration/measure.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -12,32 +11,18 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bootstrap/agreement.hpp"
-#include "communicator/calibration/candidate.hpp"
-#include "communicator/calibration/stopwatch.hpp"
+#include "communicator/calibration/candidate_timer.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double microseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-constexpr std::size_t most_candidates = 96;
-/// A repeat of a calibration lasts about that long, if it can, because ranks begin at different
-/// moments. It launches a graph several times, since calls cost more to capture than to replay.
-constexpr double repeat_us = 120, repeat_on_host_us = 40, graph_us = 30;
-constexpr int most_calls = 8, most_rounds = 100;
 /// An algorithm is measured if one call takes at most this many times as long as the fastest one's,
 /// and these microseconds more, because a single time is not exact.
 constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm whose call takes twice as long as that, and longer than this, is not tried at
 /// larger sizes. Algorithms that are slow for small messages alone stay below it.
 constexpr double hopeless_us = 300;
-/// An algorithm that may be the fastest between two sizes, or in another shape, takes less than
-/// this times the fastest.
-constexpr double near_factor = 1.5;
 /// A message that takes more than this times as long as a longer one was disturbed, probably.
 constexpr double disturbed_factor = 1.2;
 /// The machine is slow while a small call takes more than this times as long as it can. Processors
@@ -48,8 +33,7 @@ constexpr double wait_us = 20e3;  // between two looks at a slow machine
 /// The part of a kind's time that is for the sizes of the plan. The rest is for those between them.
 constexpr double first_part = 0.6;
 
-using Task = MeasuredTask;
-using Tasks = std::vector<Task>;  // one per placement
+using Tasks = CandidateTimer::Tasks;
 
 class Measuring {
  public:
@@ -58,7 +42,7 @@ class Measuring {
         backend_(backend_of(comm)),
         topology_(topology),
         plan_(plan),
-        stopwatch_(comm),
+        timer_(comm, topology, plan),
         symmetric_(plan.symmetric_buffers),
         ordinary_(plan.ordinary_buffers) {
     allocate();
@@ -70,7 +54,8 @@ class Measuring {
     kinds_ = kinds.size();
     for (done_ = 0; done_ < kinds_; ++done_) {
       // The time that is left is shared out evenly.
-      until_ = passed_ + (plan_.limit_us - passed_) / static_cast<double>(kinds_ - done_);
+      until_ = timer_.passed() +
+               (plan_.limit_us - timer_.passed()) / static_cast<double>(kinds_ - done_);
       if (!measure(kinds[done_])) break;
     }
     for (int pass = 0; pass < 2; ++pass)
@@ -114,18 +99,9 @@ class Measuring {
     return tasks;
   }
 
-  TimedCandidates candidates(const Call& call) const {
-    TimedCandidates all;
-    for (const auto& algorithm : Registry::instance().all())
-      if (algorithm->collective() == call.collective && can_serve(*algorithm, call, topology_) &&
-          std::isfinite(algorithm->estimate(call, topology_)) && all.size() < most_candidates)
-        all.push_back({algorithm.get()});
-    return all;
-  }
-
   bool is_worth_it(const MeasuredKind& kind) const {
     return std::any_of(plan_.sizes.begin(), plan_.sizes.end(), [&](std::size_t bytes) {
-      return candidates(tasks_of(kind, bytes).front().call).size() > 1;
+      return timer_.candidates(tasks_of(kind, bytes).front().call).size() > 1;
     });
   }
 
@@ -134,14 +110,14 @@ class Measuring {
     TimesOfKind times{kind, {}, {}};
     Sizes& sizes = times.sizes;
     std::set<const Algorithm*> too_slow;
-    wrong_.clear();
+    timer_.forget_wrong();
     for (std::size_t i = 0; i < plan_.sizes.size(); ++i) {
       const std::size_t bytes = plan_.sizes[i];
       const Tasks tasks = tasks_of(kind, bytes);
-      TimedCandidates those = candidates(tasks.front().call);
+      TimedCandidates those = timer_.candidates(tasks.front().call);
       std::erase_if(those, [&](const TimedCandidate& c) { return too_slow.contains(c.algorithm); });
       const double before = calm_pulse();
-      take_first(tasks, those);
+      timer_.take_first(tasks, those);
       if (those.empty()) return true;  // the kind is left out
       const double limit = first_factor * fastest(those).microseconds + first_more_us;
       for (const TimedCandidate& candidate : those)
@@ -151,22 +127,22 @@ class Measuring {
       std::copy_if(those.begin(), those.end(), std::back_inserter(slow),
                    [&](const TimedCandidate& c) { return c.microseconds > limit; });
       std::erase_if(those, [&](const TimedCandidate& c) { return c.microseconds > limit; });
-      share_ = (until_ - passed_) * (plan_.halvings > 0 ? first_part : 1) /
-               static_cast<double>(plan_.sizes.size() - i);
-      time_exactly(tasks, those);
+      const double share = (until_ - timer_.passed()) * (plan_.halvings > 0 ? first_part : 1) /
+                           static_cast<double>(plan_.sizes.size() - i);
+      timer_.time_exactly(tasks, those, share);
       times.pulses[bytes] = std::max(before, pulse());
       those.insert(those.end(), slow.begin(), slow.end());
       sizes[bytes] = std::move(those);
       say(kind, bytes, static_cast<double>(i + 1) / static_cast<double>(plan_.sizes.size()));
-      if (passed_ >= plan_.limit_us) return false;
+      if (timer_.passed() >= plan_.limit_us) return false;
     }
     measure_disturbed(kind, sizes);
-    for (int i = 0; i < plan_.halvings && passed_ < until_; ++i) measure_between(times);
+    for (int i = 0; i < plan_.halvings && timer_.passed() < until_; ++i) measure_between(times);
     if (plan_.halvings != 0) measure_disturbed(kind, sizes);
     for (auto& [bytes, those] : sizes)
-      std::erase_if(those, [&](const TimedCandidate& c) { return is_wrong(c); });
+      std::erase_if(those, [&](const TimedCandidate& c) { return timer_.is_wrong(c); });
     times_.push_back(std::move(times));
-    return passed_ < plan_.limit_us;
+    return timer_.passed() < plan_.limit_us;
   }
 
   std::vector<MeasuredCall> measured() const {
@@ -203,16 +179,17 @@ class Measuring {
   /// counts.
   void measure_slow(TimesOfKind& times) {
     for (auto& [bytes, pulse_then] : times.pulses) {
-      if (!is_slow(pulse_then) || passed_ >= plan_.limit_us) continue;
+      if (!is_slow(pulse_then) || timer_.passed() >= plan_.limit_us) continue;
       TimedCandidates& known = times.sizes[bytes];
       if (known.empty()) continue;
       const double limit = first_factor * fastest(known).microseconds + first_more_us;
       TimedCandidates those;
       std::copy_if(known.begin(), known.end(), std::back_inserter(those),
                    [&](const TimedCandidate& c) { return c.microseconds <= limit; });
-      share_ = (plan_.limit_us - passed_) / static_cast<double>(times.pulses.size());
+      const double share =
+          (plan_.limit_us - timer_.passed()) / static_cast<double>(times.pulses.size());
       const double before = calm_pulse();
-      time_many(tasks_of(times.kind, bytes), those, plan_.repeats);
+      timer_.time_many(tasks_of(times.kind, bytes), those, plan_.repeats, share);
       pulse_then = std::max(before, pulse());
       take_less(known, those);
     }
@@ -223,7 +200,8 @@ class Measuring {
   void measure_disturbed(const MeasuredKind& kind, Sizes& sizes) {
     std::map<std::pair<const Algorithm*, unsigned>, double> of_longer;
     std::size_t left = sizes.size();
-    for (auto size = sizes.rbegin(); size != sizes.rend() && passed_ < until_; ++size, --left) {
+    for (auto size = sizes.rbegin(); size != sizes.rend() && timer_.passed() < until_;
+         ++size, --left) {
       TimedCandidates disturbed;
       for (const TimedCandidate& c : size->second) {
         const auto [known, is_new] = of_longer.try_emplace({c.algorithm, c.shape}, c.microseconds);
@@ -231,8 +209,8 @@ class Measuring {
         known->second = std::min(known->second, c.microseconds);
       }
       if (disturbed.empty()) continue;
-      share_ = (until_ - passed_) / static_cast<double>(left);
-      time_many(tasks_of(kind, size->first), disturbed, plan_.repeats);
+      const double share = (until_ - timer_.passed()) / static_cast<double>(left);
+      timer_.time_many(tasks_of(kind, size->first), disturbed, plan_.repeats, share);
       take_less(size->second, disturbed);
     }
   }
@@ -261,14 +239,14 @@ class Measuring {
         return !can_serve(*c.algorithm, tasks.front().call, topology_);
       });
       const double before = calm_pulse();
-      take_first(tasks, those);
+      timer_.take_first(tasks, those);
       if (those.empty()) continue;
-      share_ = (until_ - passed_) / static_cast<double>(gaps);
-      time_exactly(tasks, those);
+      const double share = (until_ - timer_.passed()) / static_cast<double>(gaps);
+      timer_.time_exactly(tasks, those, share);
       times.pulses[bytes] = std::max(before, pulse());
       between[bytes] = std::move(those);
       say(kind, bytes, 1);
-      if (passed_ >= until_) break;
+      if (timer_.passed() >= until_) break;
     }
     sizes.merge(between);
   }
@@ -286,166 +264,17 @@ class Measuring {
                      (static_cast<double>(done_) + part) / static_cast<double>(kinds_));
   }
 
-  bool is_wrong(const TimedCandidate& candidate) const {
-    return std::any_of(wrong_.begin(), wrong_.end(),
-                       [&](const TimedCandidate& wrong) { return wrong.is_of(candidate); });
-  }
-
-  /// Takes away those that don't serve the call, and those whose results are wrong.
-  void take_right(const Tasks& tasks, TimedCandidates& those) {
-    std::erase_if(those, [&](const TimedCandidate& c) { return is_wrong(c); });
-    if (!plan_.is_right) return;
-    std::erase_if(those, [&](const TimedCandidate& c) {
-      const bool is_right = std::all_of(tasks.begin(), tasks.end(), [&](const Task& task) {
-        return plan_.is_right(task.call, task.in_place, *c.algorithm, shape_of(task.call, c));
-      });
-      if (!is_right) wrong_.push_back(c);
-      return !is_right;
-    });
-  }
-
-  /// Times one call of each candidate.
-  void take_first(const Tasks& tasks, TimedCandidates& those) {
-    time_each(those, tasks, [&](const Task& task, const TimedCandidate& c) {
-      return stopwatch_.first(task, options_of(task.call, c));
-    });
-    std::erase_if(those, [](const TimedCandidate& c) { return !std::isfinite(c.microseconds); });
-    take_right(tasks, those);
-  }
-
-  LaunchShape shape_of(const Call& call, const TimedCandidate& candidate) const {
-    LaunchShape shape = candidate.algorithm->shapes(call, topology_)[candidate.shape];
-    shape.threads = std::min(shape.threads, topology_.max_block_threads);
-    return candidate.algorithm->fitted(shape, call, topology_);
-  }
-
-  /// The shapes, besides the first, of those that are nearly the fastest.
-  TimedCandidates other_shapes(const Call& call, const TimedCandidates& those) const {
-    TimedCandidates others;
-    for (const TimedCandidate& c : those) {
-      if (c.shape != 0 || c.microseconds > near_factor * fastest(those).microseconds) continue;
-      std::vector<LaunchShape> known{shape_of(call, c)};
-      const std::size_t shapes = c.algorithm->shapes(call, topology_).size();
-      for (unsigned i = 1; i < shapes && those.size() + others.size() < most_candidates; ++i) {
-        const TimedCandidate other{c.algorithm, i, c.microseconds};
-        const LaunchShape shape = shape_of(call, other);
-        if (std::find(known.begin(), known.end(), shape) != known.end()) continue;
-        known.push_back(shape);
-        others.push_back(other);
-      }
-    }
-    return others;
-  }
-
-  /// Replaces the candidates' times, which are those of one call, by exact ones.
-  void time_exactly(const Tasks& tasks, TimedCandidates& those) {
-    if (those.empty()) return;
-    time_many(tasks, those, plan_.repeats);
-    if (plan_.all_shapes) {
-      TimedCandidates others = other_shapes(tasks.front().call, those);
-      take_right(tasks, others);
-      if (!others.empty()) time_many(tasks, others, plan_.repeats);
-      those.insert(those.end(), others.begin(), others.end());
-    }
-    if (plan_.finals == 0) return;
-    // One repeat of each at a time, so that what slows the machine down slows all of them down.
-    TimedCandidates close;
-    const double limit = close_factor * fastest(those).microseconds;
-    std::copy_if(those.begin(), those.end(), std::back_inserter(close),
-                 [&](const TimedCandidate& c) { return c.microseconds < limit; });
-    if (close.size() < 2) return;
-    const int rounds = repeats_for(tasks, close, plan_.finals);
-    for (int i = 0; i < rounds; ++i) {
-      TimedCandidates again = close;
-      time_many(tasks, again, 1);
-      take_less(those, again);
-    }
-  }
-
-  double repeat_length() const {
-    return plan_.repeat_us > 0  ? plan_.repeat_us
-           : stopwatch_.waits() ? repeat_on_host_us
-                                : repeat_us;
-  }
-
-  /// As many as fit into the time for this size.
-  int repeats_for(const Tasks& tasks, const TimedCandidates& those, int most) const {
-    double each = 0;
-    for (const TimedCandidate& c : those) each += std::max(c.microseconds, repeat_length());
-    const double fit = share_ / (each * static_cast<double>(tasks.size()));
-    return static_cast<int>(std::clamp(fit, 1.0, static_cast<double>(most)));
-  }
-
-  void time_many(const Tasks& tasks, TimedCandidates& those, int most_repeats) {
-    const double expected = std::max(fastest(those).microseconds, 0.01);
-    const auto as_many = [](double of, int most) {
-      return static_cast<int>(std::clamp(of, 1.0, static_cast<double>(most)));
-    };
-    const int calls = as_many(graph_us / expected, most_calls),
-              rounds = as_many(repeat_length() / (expected * calls), most_rounds),
-              repeats = repeats_for(tasks, those, most_repeats);
-    // Where calls are waited for, one repeat of each at a time: what slows the machine down, slows
-    // all of them down. Graphs would be captured in each repeat.
-    const int passes = stopwatch_.waits() ? repeats : 1;
-    TimedCandidates all;
-    for (int pass = 0; pass < passes; ++pass) {
-      time_each(those, tasks, [&](const Task& task, const TimedCandidate& c) {
-        return stopwatch_.many(task, options_of(task.call, c), calls, rounds, repeats / passes);
-      });
-      if (pass == 0) all = those;
-      else take_less(all, those);
-    }
-    those = std::move(all);
-  }
-
-  /// Times each candidate: the geometric mean over the tasks, each with the time of the slowest
-  /// rank.
-  template <class Time>
-  void time_each(TimedCandidates& those, const Tasks& tasks, Time time) {
-    struct OfRank {
-      std::array<double, most_candidates> microseconds;
-      double passed;
-    } mine{};
-    std::vector<double> logarithms(those.size());
-    for (const Task& task : tasks) {
-      for (std::size_t i = 0; i < those.size(); ++i) mine.microseconds[i] = time(task, those[i]);
-      mine.passed = microseconds_since(start_);
-      const auto all = comm_.bootstrap().all_gather(mine);
-      passed_ = all[0].passed;
-      for (std::size_t i = 0; i < those.size(); ++i) {
-        double slowest = 0;
-        for (const OfRank& rank : all) slowest = std::max(slowest, rank.microseconds[i]);
-        logarithms[i] += std::log(std::max(slowest, 1e-3));
-      }
-    }
-    for (std::size_t i = 0; i < those.size(); ++i)
-      those[i].microseconds = std::exp(logarithms[i] / static_cast<double>(tasks.size()));
-  }
-
-  CallOptions options_of(const Call& call, const TimedCandidate& candidate) const {
-    CallOptions options{.algorithm = std::string(candidate.algorithm->name())};
-    if (candidate.shape == 0) return options;
-    const LaunchShape shape = shape_of(call, candidate);
-    options.blocks = shape.blocks;
-    options.threads = shape.threads;
-    return options;
-  }
-
   Communicator& comm_;
   Backend& backend_;
   const Topology& topology_;
   const MeasuringPlan& plan_;
-  const Clock::time_point start_ = Clock::now();
-  const Stopwatch stopwatch_;
+  CandidateTimer timer_;
   std::shared_ptr<Window> window_;
   std::shared_ptr<void> ordinary_memory_;
   MeasuringPlan::Buffers symmetric_, ordinary_;
   std::size_t kinds_ = 0, done_ = 0;
-  // Microseconds since the start, on rank 0's clock: now, and when the time for this kind is over.
-  double passed_ = 0, until_ = 0;
-  double share_ = 0;  // the time for this size
+  double until_ = 0;  // when the time for this kind is over, as CandidateTimer::passed
   double least_pulse_ = 0, waited_ = 0;
-  TimedCandidates wrong_;  // of this kind
   std::vector<TimesOfKind> times_;
 };
 
