@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plait/call.hpp"
+#include "plait/collective_table.h"
 #include "plait/communicator.hpp"
 #include "plait/language.hpp"
 #include "plait/stream.hpp"
@@ -166,124 +167,34 @@ class DeviceGroup {
 
   // The collectives, with the rules that `Communicator` gives for each: the sizes of `send` and
   // `recv`, the ranks that have them, the places in place. Each takes one pointer per device and a
-  // count of elements, or one `Buffer<T>` or `std::span<T>` per device, whose sizes must fit.
-  // Symmetric memory helps if all devices pass the same place in the same allocation, which is
-  // checked. Without streams: the devices' default streams.
-
-  void all_reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
-                  Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_reduce, .type = type, .op = op, .count = count}, send,
-            recv, streams, options);
+  // count of elements, or one `Buffer<T>` or `std::span<T>` per device, whose sizes must fit:
+  //
+  //     all_reduce(send, recv, count, type, op, streams, options);
+  //     all_reduce(send, recv, op, streams, options);
+  //
+  // Those that do not reduce take no `op`, and those with a root take `root` behind it. Symmetric
+  // memory helps if all devices pass the same place in the same allocation, which is checked.
+  // Without streams: the devices' default streams.
+#define PLAIT_DEFINE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)                                       \
+  void NAME(Inputs send, Outputs recv, std::size_t count,                                          \
+            DataType type PLAIT_IF_##OP(, ReduceOp op) PLAIT_IF_##ROOT(, int root),                \
+            Streams streams = {}, const CallOptions& options = {}) {                               \
+    enqueue({.collective = Collective::NAME,                                                       \
+             .type = type,                                                                         \
+             PLAIT_IF_##OP(.op = op, ).count = count,                                              \
+             PLAIT_IF_##ROOT(.root = root)},                                                       \
+            send, recv, streams, options);                                                         \
+  }                                                                                                \
+  template <detail::Buffers Send, detail::Buffers Recv>                                            \
+  void NAME(const Send& send,                                                                      \
+            const Recv& recv PLAIT_IF_##OP(, ReduceOp op) PLAIT_IF_##ROOT(, int root),             \
+            Streams streams = {}, const CallOptions& options = {}) {                               \
+    enqueue_buffers(                                                                               \
+        {.collective = Collective::NAME, PLAIT_IF_##OP(.op = op, ) PLAIT_IF_##ROOT(.root = root)}, \
+        send, recv, streams, options);                                                             \
   }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void all_reduce(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::all_reduce, .op = op}, send, recv, streams, options);
-  }
-
-  void reduce_scatter(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
-                      Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::reduce_scatter, .type = type, .op = op, .count = count},
-            send, recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void reduce_scatter(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
-                      const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::reduce_scatter, .op = op}, send, recv, streams,
-                    options);
-  }
-
-  void all_gather(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_gather, .type = type, .count = count}, send, recv,
-            streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void all_gather(const Send& send, const Recv& recv, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::all_gather}, send, recv, streams, options);
-  }
-
-  void broadcast(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
-                 Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::broadcast, .type = type, .count = count, .root = root}, send,
-            recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void broadcast(const Send& send, const Recv& recv, int root, Streams streams = {},
-                 const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::broadcast, .root = root}, send, recv, streams,
-                    options);
-  }
-
-  void reduce(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op, int root,
-              Streams streams = {}, const CallOptions& options = {}) {
-    enqueue(
-        {.collective = Collective::reduce, .type = type, .op = op, .count = count, .root = root},
-        send, recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void reduce(const Send& send, const Recv& recv, ReduceOp op, int root, Streams streams = {},
-              const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::reduce, .op = op, .root = root}, send, recv, streams,
-                    options);
-  }
-
-  void all_to_all(Inputs send, Outputs recv, std::size_t count, DataType type, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue({.collective = Collective::all_to_all, .type = type, .count = count}, send, recv,
-            streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void all_to_all(const Send& send, const Recv& recv, Streams streams = {},
-                  const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::all_to_all}, send, recv, streams, options);
-  }
-
-  void gather(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
-              Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::gather, .type = type, .count = count, .root = root}, send,
-            recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void gather(const Send& send, const Recv& recv, int root, Streams streams = {},
-              const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::gather, .root = root}, send, recv, streams, options);
-  }
-
-  void scatter(Inputs send, Outputs recv, std::size_t count, DataType type, int root,
-               Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::scatter, .type = type, .count = count, .root = root}, send,
-            recv, streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void scatter(const Send& send, const Recv& recv, int root, Streams streams = {},
-               const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::scatter, .root = root}, send, recv, streams,
-                    options);
-  }
-
-  void scan(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
-            Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::scan, .type = type, .op = op, .count = count}, send, recv,
-            streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void scan(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
-            const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::scan, .op = op}, send, recv, streams, options);
-  }
-
-  void exscan(Inputs send, Outputs recv, std::size_t count, DataType type, ReduceOp op,
-              Streams streams = {}, const CallOptions& options = {}) {
-    enqueue({.collective = Collective::exscan, .type = type, .op = op, .count = count}, send, recv,
-            streams, options);
-  }
-  template <detail::Buffers Send, detail::Buffers Recv>
-  void exscan(const Send& send, const Recv& recv, ReduceOp op, Streams streams = {},
-              const CallOptions& options = {}) {
-    enqueue_buffers({.collective = Collective::exscan, .op = op}, send, recv, streams, options);
-  }
+  PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
+#undef PLAIT_DEFINE
 
   // The calls with a count per rank, with the rules that `Communicator` gives for each. Counts and
   // displacements that all devices must have in common are passed once; otherwise there is one
