@@ -183,11 +183,4 @@ std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t byt
   return bytes <= window->bytes() - offset ? window : nullptr;
 }
 
-std::string SymmetricHeap::describe(const void* pointer) const {
-  const auto window = find(pointer, 0);
-  if (!window) return "ordinary memory";
-  return fmt::format("symmetric memory {} + {} bytes", window->number(),
-                     static_cast<const std::byte*>(pointer) - window->local());
-}
-
 }  // namespace plait

@@ -99,9 +99,6 @@ class SymmetricHeap {
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
   /// How often memory has been allocated.
   std::size_t allocations() const noexcept { return allocations_; }
-  /// "symmetric memory 3 + 512 bytes": the number of the allocation in this heap, and the place in
-  /// it. Equal on all ranks for equal places.
-  std::string describe(const void* pointer) const;
 
  private:
   void check_equal(std::size_t bytes, const char* what);

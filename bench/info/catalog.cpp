@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/setup.hpp"
+#include "communicator/resources/setup.hpp"
 #include "core/environment.hpp"
 #include "plait/error.hpp"
 

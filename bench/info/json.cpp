@@ -13,8 +13,8 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "bench/info/machines.hpp"
+#include "communicator/resources/setup.hpp"
 #include "communicator/selection/selection.hpp"
-#include "communicator/setup.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
 #include "plait/version.hpp"

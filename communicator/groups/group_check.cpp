@@ -128,14 +128,16 @@ void check_disjoint(std::span<const MemberCalls> members, std::string_view what)
                          buffers.peer);
     };
     std::string which;
-    if (first.member != second.member)
+    if (first.member != second.member && what != any_group)
+      which = fmt::format("ranks {} and {}", first.member->rank, second.member->rank);
+    else if (first.member != second.member)
       which = fmt::format(
           "call {}, {} on rank {}, and call {}, {} on rank {}{},", first.call->number,
           name_of(first.call->call.call.collective), first.member->rank, second.call->number,
           name_of(second.call->call.call.collective), second.member->rank,
           first.communicator == second.communicator ? "" : " of another communicator");
     else if (what == "send_recv") which = fmt::format("rank {}: send and recv", first.member->rank);
-    else if (what != "group")
+    else if (what != any_group)
       which = fmt::format("rank {}: {} and {}", first.member->rank, block(first), block(second));
     else if (first.call->number == second.call->number)
       which = fmt::format("rank {}: messages of call {}", first.member->rank, first.call->number);
@@ -204,6 +206,48 @@ void check_own_messages(std::span<const GroupedCall> calls, int rank, std::strin
             to.algorithm->name(), to.shape.blocks, to.shape.threads));
     }
   });
+}
+
+void check_places(std::span<const MemberCalls> members, std::string_view what) {
+  const auto is_collective = [](const GroupedCall& call) { return !call.call.is_message(); };
+  const auto place = [](const PreparedCall& call) {
+    return std::tuple(call.call.symmetric, call.call.in_place, call.place);
+  };
+  for (std::size_t m = 1; m < members.size(); ++m) {
+    const MemberCalls &a = members[m - 1], &b = members[m];
+    if (a.communicator != b.communicator) continue;
+    auto other = b.calls.begin();
+    for (const GroupedCall& one : a.calls) {
+      if (!is_collective(one)) continue;
+      other = std::find_if(other, b.calls.end(), is_collective);
+      if (other == b.calls.end()) break;
+      if (place(one.call) != place(other->call))
+        throw Error(
+            ErrorCode::mismatch,
+            fmt::format("{}: rank {} passes {}, rank {} {}: pass the same place of the same "
+                        "symmetric memory on all ranks, or on none; nothing of the {} was enqueued",
+                        what, b.rank, describe_places(other->call), a.rank,
+                        describe_places(one.call), what));
+      ++other;
+    }
+  }
+}
+
+std::string describe_places(const PreparedCall& prepared) {
+  const auto& [call, buffers] = std::tie(prepared.call, prepared.buffers);
+  if (!call.symmetric) return "ordinary memory";
+  const auto place = [](const Window& window, const void* pointer) {
+    return fmt::format("symmetric memory {} + {} bytes", window.number(),
+                       static_cast<const std::byte*>(pointer) - window.local());
+  };
+  const auto send = [&] { return place(*prepared.send_memory, buffers.send); };
+  const auto recv = [&] { return place(*prepared.recv_memory, buffers.recv); };
+  const CollectiveFacts facts = facts_of(call.collective);
+  if (call.in_place)  // the smaller buffer is the rank's own block of the larger one
+    return (facts.send.size == BufferFacts::Size::one_per_rank ? send() : recv()) + ", in place";
+  if (facts.send.root_only) return recv();
+  if (facts.recv.root_only) return send();
+  return send() + ", " + recv();
 }
 
 }  // namespace plait

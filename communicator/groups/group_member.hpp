@@ -1,9 +1,6 @@
-// A communicator as groups, and groups of devices, see it.
+// A communicator as groups see it.
 #pragma once
 #include <exception>
-#include <optional>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,28 +14,16 @@ namespace plait {
 
 class GroupMember {
  public:
-  /// Everything before the first word to the device. None: the call has nothing to do. Throws if
-  /// the call is wrong.
-  virtual std::optional<PreparedCall> prepare(const Call& call, const void* send, void* recv,
-                                              NativeStream stream, const CallOptions& options) = 0;
-  /// The same for the messages of one call: the ends that have something to do. `what`: the call,
-  /// as the user wrote it.
-  virtual std::vector<PreparedCall> prepare_messages(std::string_view what, DataType type,
-                                                     std::span<const MessageEnd> ends,
-                                                     NativeStream stream,
-                                                     const CallOptions& options) = 0;
-  /// `prepare` waits for the other ranks (PLAIT_CHECK=1).
+  /// Preparing a call waits for the other ranks (PLAIT_CHECK=1).
   virtual bool prepares_together() const = 0;
-  /// Publishes and launches one call.
-  virtual void submit(const PreparedCall& call, NativeStream stream) = 0;
 
   /// Gives a call its number although this rank has refused it, so the other ranks' calls don't
   /// pair with later ones of this rank.
   virtual void publish_refused(const RefusedParts& parts, const std::exception& why) = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
-  /// Plans the member's calls of a group. Throws if they can't be enqueued together, and leaves
-  /// them.
-  virtual GroupPlan plan(std::vector<GroupedCall>&& calls) = 0;
+  /// Plans the member's calls of a group, `what`. Throws if they can't be enqueued together, and
+  /// leaves them.
+  virtual GroupPlan plan(std::vector<GroupedCall>&& calls, std::string_view what) = 0;
   /// Publishes and launches the plan.
   virtual void submit(GroupPlan& plan) = 0;
   /// `submit` waits for the other ranks, because scratch memory must be allocated with them. A
@@ -52,12 +37,7 @@ class GroupMember {
   virtual const void* queue(NativeStream stream) const = 0;
   virtual int rank() const = 0;
   virtual const Birth& birth() const = 0;
-  /// The symmetric memory of a call, in words that are the same on all ranks.
-  virtual std::string places(const PreparedCall& call) const = 0;
   virtual void abort(std::string_view reason) = 0;
-  /// As Watchdog's.
-  virtual bool was_told() const = 0;
-  virtual void tell() = 0;
   /// A caller of any method but `abort` holds this.
   virtual InUse& in_use() = 0;
 

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
-#include <numeric>
 #include <utility>
 
 #include "communicator/groups/group_check.hpp"
-#include "core/start_thread.hpp"
 #include "core/thread_team.hpp"
 #include "plait/group.hpp"
 
@@ -58,13 +55,6 @@ OpenGroup::Part& OpenGroup::part_of(GroupMember& member) {
   return found != parts_.end() ? *found : parts_.emplace_back(Part{&member, {}, {}});
 }
 
-bool OpenGroup::add(GroupMember& member, NativeStream stream,
-                    const std::function<std::optional<PreparedCall>()>& prepare) {
-  return add(member, [&] {
-    if (const auto call = prepare()) add_part(member, *call, stream);
-  });
-}
-
 bool OpenGroup::add(GroupMember& member, const std::function<void()>& prepare) {
   if (!error_ || !member.prepares_together()) return add(prepare);
   ++made_;
@@ -87,14 +77,25 @@ bool OpenGroup::add(const std::function<void()>& prepare) {
   }
 }
 
+void OpenGroup::take_back() {
+  const auto is_of_it = [this](const auto& entry) { return entry.number == made_; };
+  for (Part& part : parts_) {
+    std::erase_if(part.calls, is_of_it);
+    std::erase_if(part.comparisons, is_of_it);
+  }
+}
+
 void OpenGroup::fail(const Error& error) {
   ++made_;
   if (!error_) keep(error, made_);
 }
 
 void OpenGroup::keep(const Error& error, std::size_t number) {
-  error_.emplace(error.code(), fmt::format("group: call {}: {}; nothing of the group was enqueued",
-                                           number, error.what()));
+  if (what_ != any_group) error_.emplace(error);
+  else
+    error_.emplace(
+        error.code(),
+        fmt::format("group: call {}: {}; nothing of the group was enqueued", number, error.what()));
   failed_ = number;
 }
 
@@ -170,7 +171,7 @@ void OpenGroup::lose(const char* what) {
   failed_ = 0;
 }
 
-void OpenGroup::check_captures(const std::vector<Part>& parts) {
+void OpenGroup::check_captures(const std::vector<Part>& parts) const {
   const GroupedCall* captured = nullptr;
   const GroupedCall* plain = nullptr;
   for (const Part& part : parts) {
@@ -183,19 +184,20 @@ void OpenGroup::check_captures(const std::vector<Part>& parts) {
     }
   }
   if (captured != nullptr && plain != nullptr)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("group: stream {} is being captured and stream {} is not: a group is "
-                            "captured wholly or not at all; nothing of "
-                            "it was enqueued",
-                            captured->stream, plain->stream));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: stream {} is being captured and stream {} is not: a {} is "
+                    "captured wholly or not at all; nothing of it was enqueued",
+                    what_, captured->stream, plain->stream, what_ == any_group ? what_ : "call"));
 }
 
-void OpenGroup::check_memory(const std::vector<Part>& parts) {
+void OpenGroup::check_memory(const std::vector<Part>& parts) const {
   std::vector<MemberCalls> members;
   members.reserve(parts.size());
   for (const Part& part : parts)
     members.push_back({part.calls, part.member->rank(), part.member->birth()});
-  check_disjoint(members);
+  check_places(members, what_);
+  check_disjoint(members, what_);
 }
 
 /// A part is a rank's calls of one communicator. Parts are enqueued in the order of their
@@ -250,8 +252,7 @@ void OpenGroup::end() {
   std::vector<Part> parts = std::exchange(parts_, {});
   put_in_order(parts);
   std::vector<InUse::Scope> inside;
-  std::vector<Turns> turns;
-  std::vector<GroupPlan> plans;
+  std::vector<PlannedPart> planned;
   try {
     inside.reserve(parts.size());
     for (const Part& part : parts)
@@ -262,26 +263,27 @@ void OpenGroup::end() {
     std::erase_if(parts, [](const Part& part) { return part.calls.empty(); });
     check_captures(parts);
     check_memory(parts);
-    turns = turns_of(parts);
-    for (Part& part : parts) plans.push_back(part.member->plan(std::move(part.calls)));
+    for (Part& part : parts)
+      planned.push_back({part.member, part.member->plan(std::move(part.calls), what_)});
   } catch (const Error& error) {
     error_.reset();
-    publish_refused(parts, plans, error);
+    publish_refused(parts, planned, error);
     throw;
   }
-  launch(parts, turns, plans);
+  enqueue_parts(planned);
 }
 
 /// On all members, because nothing of the group was enqueued: also on those that have nothing to do
-/// with the error. `plans` has the calls of the first ones.
-void OpenGroup::publish_refused(const std::vector<Part>& parts, const std::vector<GroupPlan>& plans,
+/// with the error. `planned` has the calls of the first ones.
+void OpenGroup::publish_refused(const std::vector<Part>& parts,
+                                const std::vector<PlannedPart>& planned,
                                 const Error& why) noexcept {
   const Error refusal(ErrorCode::invalid_argument, why.what());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     GroupMember& member = *parts[i].member;
     try {
       RefusedParts refused = parts[i].refused;
-      for (const GroupedCall& grouped : i < plans.size() ? plans[i].calls : parts[i].calls)
+      for (const GroupedCall& grouped : i < planned.size() ? planned[i].plan.calls : parts[i].calls)
         if (const PreparedCall& call = grouped.call; call.is_message())
           refused.add({.peer = call.buffers.peer, .sends = call.sends});
         else refused.collective = true;
@@ -290,118 +292,6 @@ void OpenGroup::publish_refused(const std::vector<Part>& parts, const std::vecto
     } catch (const std::exception&) {  // another thread has the member
     }
   }
-}
-
-/// Where one thread drives several ranks, a call on the first may wait for the same call on the
-/// second. Enqueueing many calls on the first can block until some of them are done, for room in
-/// the work FIFO or in the device's queue of launches. So each queue gets a thread. Parts in one
-/// queue keep their order, which is that of the other ranks (put_in_order).
-std::vector<OpenGroup::Turns> OpenGroup::turns_of(const std::vector<Part>& parts) {
-  const bool long_ones = std::any_of(parts.begin(), parts.end(), [](const Part& part) {
-    return part.calls.size() > calls_in_turn;
-  });
-  if (!long_ones || parts.size() < 2) {
-    Turns all(parts.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return {std::move(all)};
-  }
-  struct Taken {
-    std::vector<const void*> queues;
-    Turns turns;
-  };
-  std::vector<Taken> all;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Taken mine;
-    for (const GroupedCall& call : parts[i].calls) {
-      const void* queue = parts[i].member->queue(call.stream);
-      if (std::find(mine.queues.begin(), mine.queues.end(), queue) == mine.queues.end())
-        mine.queues.push_back(queue);
-    }
-    // Merges with all that have a queue in common with it: they now share queues with each other.
-    const auto apart = [&](const Taken& other) {
-      return std::find_first_of(mine.queues.begin(), mine.queues.end(), other.queues.begin(),
-                                other.queues.end()) == mine.queues.end();
-    };
-    const auto first = std::stable_partition(all.begin(), all.end(), apart);
-    for (auto other = first; other != all.end(); ++other) {
-      mine.queues.insert(mine.queues.end(), other->queues.begin(), other->queues.end());
-      mine.turns.insert(mine.turns.end(), other->turns.begin(), other->turns.end());
-    }
-    all.erase(first, all.end());
-    std::sort(mine.turns.begin(), mine.turns.end());
-    mine.turns.push_back(i);
-    all.push_back(std::move(mine));
-  }
-  std::vector<Turns> turns;
-  for (Taken& taken : all) turns.push_back(std::move(taken.turns));
-  return turns;
-}
-
-void OpenGroup::Growth::begin(GroupMember& member, GroupPlan& plan) {
-  thread_ = start_thread("a thread for memory that grows", [this, &member, &plan] {
-    try {
-      member.grow(plan);
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-  });
-}
-void OpenGroup::Growth::end() {
-  if (thread_.joinable()) thread_.join();
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-}
-
-/// A communicator whose scratch memory must grow waits for its ranks. Each does so on a thread,
-/// because another rank may come to the communicators in another order. All calls are published
-/// first, so ranks that are in different calls notice. If any part grows, `growth` has an entry per
-/// part, and a part is enqueued after its own has ended.
-void OpenGroup::begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
-                             std::vector<Growth>& growth) {
-  if (parts.size() < 2) return;
-  std::vector<std::size_t> growing;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    if (parts[i].member->grows(plans[i])) growing.push_back(i);
-  if (growing.empty()) return;
-  growth = std::vector<Growth>(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].member->publish(plans[i]);
-  for (const std::size_t i : growing) growth[i].begin(*parts[i].member, plans[i]);
-}
-
-void OpenGroup::launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
-                       std::vector<GroupPlan>& plans) {
-  std::mutex mutex;
-  std::exception_ptr first;
-  const auto attempt = [&](const auto& body) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      {
-        const std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
-      }
-      // At once, because the enqueued calls of the group wait for those that are not enqueued, and
-      // other threads may wait for the enqueued ones.
-      for (const Part& part : parts)
-        part.member->abort(
-            fmt::format("a part of a group could not be enqueued: {}", error.what()));
-    }
-  };
-  std::vector<Growth> growth;
-  attempt([&] { begin_growth(parts, plans, growth); });
-  const auto take_turns = [&](std::size_t thread) {
-    attempt([&] {
-      for (const std::size_t i : turns[thread]) {
-        if (!growth.empty()) growth[i].end();
-        parts[i].member->submit(plans[i]);
-      }
-    });
-  };
-  if (!first) {
-    if (turns.size() > 1)
-      ThreadTeam("a thread for each device", turns.size()).run(turns.size(), take_turns);
-    else take_turns(0);
-  }
-  if (first) std::rethrow_exception(first);
 }
 
 void OpenGroup::discard(const char* why) {

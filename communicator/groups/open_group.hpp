@@ -1,16 +1,16 @@
 // The group that is open on a thread: the calls made since `group_start`.
 #pragma once
 #include <cstddef>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "communicator/groups/group_check.hpp"
+#include "communicator/groups/group_launch.hpp"
 #include "communicator/groups/group_member.hpp"
-#include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
 #include "core/process.hpp"
 #include "plait/error.hpp"
@@ -21,17 +21,20 @@ class OpenGroup {
  public:
   static OpenGroup& of_thread();
 
-  /// Calls of one member up to which enqueueing them all waits for none of them: they fit into the
-  /// smallest work FIFO and into a device's queue of launches.
-  static constexpr std::size_t calls_in_turn = 32;
-
   bool is_open() const noexcept { return depth_ > 0; }
   /// The group was opened in the process that this one was forked from, and none has been started
   /// here since.
   bool is_left_behind() const noexcept { return left_behind_; }
   void start() {
-    ++depth_;
+    if (depth_++ == 0) what_ = any_group;
     left_behind_ = false;
+  }
+  /// In the place of `start`, and outside of any group: a group that is one call, which `add_part`
+  /// adds to several members. Errors name the call, `what`, and not the group.
+  void start_call(std::string_view what) {
+    start();
+    what_ = what;
+    made_ = 1;
   }
   void end();
   /// Replaces `end`: refuses the calls of the outermost group; makes an inner one fail at the
@@ -40,12 +43,9 @@ class OpenGroup {
   /// Ends all groups, as if their calls had never been made.
   void cancel() noexcept;
 
-  /// Adds the call that `prepare` returns, or keeps the error that it throws. If `prepare` returns
-  /// none, the call has nothing to do. False if the group has failed, with this call or before:
-  /// then `refuse` must tell what the other ranks count on.
-  bool add(GroupMember& member, NativeStream stream,
-           const std::function<std::optional<PreparedCall>()>& prepare);
-  /// Adds one call of several parts: `prepare` adds each with `add_part`.
+  /// Adds one call: `prepare` adds each part of it with `add_part`, if it has any. Keeps the error
+  /// that `prepare` throws. False if the group has failed, with this call or before: then `refuse`
+  /// must tell what the other ranks count on.
   bool add(const std::function<void()>& prepare);
   /// The same for a call of which `prepare` gives the other ranks notice, by `compare_at_end` or by
   /// waiting for them. So it runs although the group has failed: theirs may be fine so far.
@@ -64,6 +64,9 @@ class OpenGroup {
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
     part_of(member).calls.push_back({call, member.resolve(stream), made_});
   }
+  /// Takes back what has been added of the call that is being added, on all members: for one that
+  /// this thread makes on all ranks, and that is refused.
+  void take_back();
   /// Counts a call that was refused before a member saw it, and keeps its error.
   void fail(const Error& error);
   bool has_calls_of(const GroupMember& member) const;
@@ -89,37 +92,18 @@ class OpenGroup {
   void leave_behind();
   void keep(const Error& error, std::size_t number);
   void compare(const std::vector<Part>& parts);
-  static void publish_refused(const std::vector<Part>& parts, const std::vector<GroupPlan>& plans,
-                              const Error& why) noexcept;
+  static void publish_refused(const std::vector<Part>& parts,
+                              const std::vector<PlannedPart>& planned, const Error& why) noexcept;
   void lose(const char* what);
   static void put_in_order(std::vector<Part>& parts);
-  static void check_captures(const std::vector<Part>& parts);
-  static void check_memory(const std::vector<Part>& parts);
-  /// The growth of a part's scratch memory, on a thread.
-  class Growth {
-   public:
-    void begin(GroupMember& member, GroupPlan& plan);
-    /// Waits for its end, and rethrows its error. Does nothing if it was not begun.
-    void end();
-    ~Growth() {
-      if (thread_.joinable()) thread_.join();
-    }
-
-   private:
-    std::thread thread_;
-    std::exception_ptr failure_;
-  };
-  using Turns = std::vector<std::size_t>;  // indices of parts that are enqueued in this order
-  static std::vector<Turns> turns_of(const std::vector<Part>& parts);
-  static void begin_growth(const std::vector<Part>& parts, std::vector<GroupPlan>& plans,
-                           std::vector<Growth>& growth);
-  static void launch(const std::vector<Part>& parts, const std::vector<Turns>& turns,
-                     std::vector<GroupPlan>& plans);
+  void check_captures(const std::vector<Part>& parts) const;
+  void check_memory(const std::vector<Part>& parts) const;
 
   Origin origin_;  // the process in which the calls below were made
   bool left_behind_ = false;
   int depth_ = 0;
-  std::size_t made_ = 0;  // calls
+  std::string_view what_ = any_group;  // or the only call
+  std::size_t made_ = 0;               // calls
   std::vector<Part> parts_;
   std::optional<Error> error_;
   std::size_t failed_ = 0;  // the call that `error_` is about; 0: none alone

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "communicator/check.hpp"
+#include "communicator/host_reductions/host_reducer.hpp"
 #include "core/signal_mask.hpp"
 #include "support/data.hpp"
 #include "support/environment.hpp"

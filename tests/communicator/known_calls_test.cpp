@@ -89,13 +89,17 @@ class Known : public testing::TestWithParam<int> {
     return values;
   }
 
+  static void enqueue(CommunicatorState& state, const Call& call, const void* send, void* recv,
+                      const CallOptions& options = {}) {
+    state.collectives.call({.call = call, .send = send, .recv = recv, .options = options}, {});
+  }
   /// `body(state)` for the inside of a communicator on each rank.
   void run_states(const std::function<void(CommunicatorState&)>& body) const {
     auto bootstraps = make_thread_bootstraps(ranks());
     on_threads(ranks(), [&](int rank) {
       auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
       CommunicatorState state(std::move(bootstrap), test_options());
-      const DeviceScope device(*state.backend);
+      const DeviceScope device(*state.resources.backend);
       body(state);
     });
   }
@@ -113,33 +117,34 @@ const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i
 /// don't tell the difference.
 TEST_P(Known, CallsAreRepeatedFromTheThirdOn) {
   run_states([&](CommunicatorState& state) {
-    Numbers send(*state.backend, count), recv(*state.backend, count);
+    Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count);
     for (int round = 1; round <= 6; ++round) {
-      send.fill(round, state.rank());
-      state.call(sum_of_ints, send.data(), recv.data(), {}, {});
+      send.fill(round, state.resources.rank());
+      enqueue(state, sum_of_ints, send.data(), recv.data());
       state.synchronize({});
       ASSERT_EQ(recv.read(), reduced(round)) << round;
-      EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
+      EXPECT_EQ(state.path.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
     }
-    EXPECT_EQ(state.statistics().calls, 6U);
-    EXPECT_EQ(state.statistics().launches, 6U);
+    EXPECT_EQ(state.path.statistics().calls, 6U);
+    EXPECT_EQ(state.path.statistics().launches, 6U);
   });
 }
 
 /// Each of these differs in one thing from the call that is known.
 TEST_P(Known, ACallThatDiffersIsAnother) {
   run_states([&](CommunicatorState& state) {
-    Numbers send(*state.backend, count), recv(*state.backend, count), other(*state.backend, count);
-    send.fill(1, state.rank());
-    other.fill(2, state.rank());
+    Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count),
+        other(*state.resources.backend, count);
+    send.fill(1, state.resources.rank());
+    other.fill(2, state.resources.rank());
     const auto call = [&](const Call& wanted, const Numbers& from, Numbers& to,
                           const CallOptions& options = {}) {
-      state.call(wanted, from.data(), to.data(), {}, options);
+      enqueue(state, wanted, from.data(), to.data(), options);
       state.synchronize({});
       return to.read();
     };
     for (int i = 0; i < 3; ++i) ASSERT_EQ(call(sum_of_ints, send, recv), reduced(1));
-    ASSERT_EQ(state.repeated_calls(), 1U);
+    ASSERT_EQ(state.path.repeated_calls(), 1U);
 
     Call differs = sum_of_ints;
     differs.op = ReduceOp::max;
@@ -152,7 +157,7 @@ TEST_P(Known, ACallThatDiffersIsAnother) {
     wanted.back() = reduced(1, count, ReduceOp::prod).back();
     EXPECT_EQ(call(differs, send, recv), wanted);
     EXPECT_EQ(call(sum_of_ints, other, recv), reduced(2));
-    Numbers elsewhere(*state.backend, count);
+    Numbers elsewhere(*state.resources.backend, count);
     EXPECT_EQ(call(sum_of_ints, send, elsewhere), reduced(1));
     EXPECT_EQ(call(sum_of_ints, send, recv, {.algorithm = "oneshot_ll"}), reduced(1));
     EXPECT_EQ(call(sum_of_ints, send, recv, {.blocks = 1}), reduced(1));
@@ -164,9 +169,9 @@ TEST_P(Known, ACallThatDiffersIsAnother) {
       differs.root = 0;
       EXPECT_EQ(call(differs, send, recv), sent(1, 0));
     }
-    EXPECT_EQ(state.repeated_calls(), 1U);
+    EXPECT_EQ(state.path.repeated_calls(), 1U);
     EXPECT_EQ(call(sum_of_ints, send, recv), reduced(1));
-    EXPECT_EQ(state.repeated_calls(), 2U) << "one that came between is taken for it";
+    EXPECT_EQ(state.path.repeated_calls(), 2U) << "one that came between is taken for it";
     // One that is refused is refused each time, beside the one that is known.
     for (int i = 0; i < 4; ++i)
       expect_error(error_of([&] { call(sum_of_ints, send, recv, {.algorithm = "nothing"}); }),
@@ -178,23 +183,23 @@ TEST_P(Known, ACallThatDiffersIsAnother) {
 TEST_P(Known, ManyCallsInTurns) {
   for (const std::size_t calls : {std::size_t{20}, std::size_t{200}})
     run_states([&](CommunicatorState& state) {
-      Numbers send(*state.backend, calls), recv(*state.backend, calls);
+      Numbers send(*state.resources.backend, calls), recv(*state.resources.backend, calls);
       for (int round = 1; round <= 5; ++round) {
-        send.fill(round, state.rank());
-        recv.fill(0, state.rank());
+        send.fill(round, state.resources.rank());
+        recv.fill(0, state.resources.rank());
         Call one = sum_of_ints;
         one.count = 1;
         for (std::size_t i = 0; i < calls; ++i)
-          state.call(one, send.data() + i, recv.data() + i, {}, {});
+          enqueue(state, one, send.data() + i, recv.data() + i);
         state.synchronize({});
         ASSERT_EQ(recv.read(), reduced(round, calls)) << round;
       }
-      EXPECT_EQ(state.statistics().calls, 5 * calls);
-      EXPECT_EQ(state.statistics().launches, 5 * calls);
+      EXPECT_EQ(state.path.statistics().calls, 5 * calls);
+      EXPECT_EQ(state.path.statistics().launches, 5 * calls);
       // Addresses differ from run to run, and so do the sets in which the calls meet.
-      EXPECT_LE(state.repeated_calls(), 3 * calls);
+      EXPECT_LE(state.path.repeated_calls(), 3 * calls);
       if (calls == 20) {
-        EXPECT_GT(state.repeated_calls(), 2 * calls);
+        EXPECT_GT(state.path.repeated_calls(), 2 * calls);
       }
     });
 }
@@ -202,37 +207,48 @@ TEST_P(Known, ManyCallsInTurns) {
 /// Messages of a call to the next rank and from the one before, to the rank itself, and empty ones.
 TEST_P(Known, Messages) {
   run_states([&](CommunicatorState& state) {
-    const int n = ranks(), next = (state.rank() + 1) % n, before = (state.rank() + n - 1) % n;
-    Numbers send(*state.backend, count), recv(*state.backend, count), own(*state.backend, count);
+    const int n = ranks(), next = (state.resources.rank() + 1) % n,
+              before = (state.resources.rank() + n - 1) % n;
+    Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count),
+        own(*state.resources.backend, count);
     const std::vector<MessageEnd> ends = {
         {.sends = true, .peer = next, .buffer = send.data(), .count = count, .always = true},
         {.sends = true, .peer = next, .buffer = nullptr, .count = 0, .always = true},
-        {.sends = true, .peer = state.rank(), .buffer = send.data(), .count = 7},
+        {.sends = true, .peer = state.resources.rank(), .buffer = send.data(), .count = 7},
         {.sends = true, .peer = proc_null, .buffer = nullptr, .count = 7},
         {.sends = false, .peer = before, .buffer = recv.data(), .count = count, .always = true},
         {.sends = false, .peer = before, .buffer = nullptr, .count = 0, .always = true},
-        {.sends = false, .peer = state.rank(), .buffer = own.data(), .count = 7},
+        {.sends = false, .peer = state.resources.rank(), .buffer = own.data(), .count = 7},
     };
     for (int round = 1; round <= 5; ++round) {
-      send.fill(round, state.rank());
-      own.fill(0, state.rank());
-      state.messages("test", DataType::i32, ends, {}, {});
+      send.fill(round, state.resources.rank());
+      own.fill(0, state.resources.rank());
+      state.messages.call("test",
+                          {.call = {.collective = Collective::send_recv, .type = DataType::i32},
+                           .ends = ends,
+                           .options = {}},
+                          {});
       state.synchronize({});
       ASSERT_EQ(recv.read(), sent(round, before)) << round;
-      std::vector<int> wanted = sent(0, state.rank());
-      const std::vector<int> mine = sent(round, state.rank(), 7);
+      std::vector<int> wanted = sent(0, state.resources.rank());
+      const std::vector<int> mine = sent(round, state.resources.rank(), 7);
       std::copy(mine.begin(), mine.end(), wanted.begin());
       ASSERT_EQ(own.read(), wanted) << round;
-      EXPECT_EQ(state.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
+      EXPECT_EQ(state.path.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
     }
-    EXPECT_EQ(state.statistics().calls, 5U);
-    EXPECT_EQ(state.statistics().launches, 5U);
-    EXPECT_EQ(state.statistics().in_arguments.launches, 5U) << "four ends have work of their own";
+    EXPECT_EQ(state.path.statistics().calls, 5U);
+    EXPECT_EQ(state.path.statistics().launches, 5U);
+    EXPECT_EQ(state.path.statistics().in_arguments.launches, 5U)
+        << "four ends have work of their own";
     // To another peer it is another call.
     std::vector<MessageEnd> back = ends;
     for (MessageEnd& end : back)
       if (end.peer == (end.sends ? next : before)) end.peer = end.sends ? before : next;
-    state.messages("test", DataType::i32, back, {}, {});
+    state.messages.call("test",
+                        {.call = {.collective = Collective::send_recv, .type = DataType::i32},
+                         .ends = back,
+                         .options = {}},
+                        {});
     state.synchronize({});
     EXPECT_EQ(recv.read(), sent(5, next));
   });
@@ -292,20 +308,20 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
 /// `reserve` moves the memory of messages on GPUs, so what was launched before may not be right.
 TEST_P(Known, ScratchMemoryThatIsGrantedAgain) {
   run_states([&](CommunicatorState& state) {
-    Numbers send(*state.backend, count), recv(*state.backend, count);
+    Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count);
     const auto call = [&](int round) {
-      send.fill(round, state.rank());
-      state.call(sum_of_ints, send.data(), recv.data(), {}, {});
+      send.fill(round, state.resources.rank());
+      enqueue(state, sum_of_ints, send.data(), recv.data());
       state.synchronize({});
       ASSERT_EQ(recv.read(), reduced(round));
     };
     for (int round = 1; round <= 3; ++round) call(round);
-    EXPECT_EQ(state.repeated_calls(), 1U);
+    EXPECT_EQ(state.path.repeated_calls(), 1U);
     state.reserve();
     call(4);
-    EXPECT_EQ(state.repeated_calls(), 1U);
+    EXPECT_EQ(state.path.repeated_calls(), 1U);
     for (int round = 5; round <= 7; ++round) call(round);  // call 4 was kept at once
-    EXPECT_EQ(state.repeated_calls(), 4U);
+    EXPECT_EQ(state.path.repeated_calls(), 4U);
   });
 }
 

@@ -1,6 +1,6 @@
 // The order of a communicator's calls on several streams, captures and default streams, read from
 // the events of a model of a GPU.
-#include "communicator/stream_order.hpp"
+#include "communicator/resources/stream_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -234,25 +234,24 @@ TEST_P(SeveralDevices, RefuseMemoryOfAnotherDevicesResult) {
   const auto all_reduce = [&](DeviceGroup::Inputs send, DeviceGroup::Outputs recv) {
     gpus.group.all_reduce(send, recv, 100, DataType::i32, ReduceOp::sum);
   };
-  const auto refused = [](const std::string& what, int other, const std::function<void()>& call) {
+  const auto refused = [](const testing::Matcher<std::string>& ranks,
+                          const std::function<void()>& call) {
     expect_refused(ErrorCode::invalid_argument,
-                   AllOf(HasSubstr("all_reduce: recv = "),
-                         HasSubstr(fmt::format(", 400 bytes, of rank 0 and {} = ", what)),
-                         HasSubstr(fmt::format(", 400 bytes, of rank {} overlap", other))),
-                   call);
+                   AllOf(ranks, HasSubstr("use the same memory, and one writes it")), call);
   };
   const int last = n - 1;
+  const std::string ranks = fmt::format("all_reduce: ranks 0 and {} ", last);
   auto shared = run.recv;
   shared.back() = static_cast<std::byte*>(run.recv[0]) + 396;
-  refused("recv", last, [&] { all_reduce(run.send, shared); });
+  refused(HasSubstr(ranks), [&] { all_reduce(run.send, shared); });
   auto read = run.send;
   read.back() = run.recv[0];
-  refused("send", last, [&] { all_reduce(read, run.recv); });
-  refused("send", 1, [&] {
+  refused(HasSubstr(ranks), [&] { all_reduce(read, run.recv); });
+  refused(HasSubstr("all_reduce: ranks "), [&] {
     const std::vector<void*> same(run.recv.size(), run.recv[0]);
     all_reduce(same, same);
   });
-  expect_refused(ErrorCode::invalid_argument, HasSubstr("overlap"), [&] {
+  refused(HasSubstr("group: "), [&] {
     const Group group;
     all_reduce(run.send, shared);
   });

@@ -227,7 +227,7 @@ TEST(GroupsOfTwoCommunicators, ARankHasNoMessage) {
 
 /// One thread names all calls of the first rank before those of the second.
 void run_one_thread_for_two_ranks(std::size_t many) {
-  constexpr std::size_t calls = OpenGroup::calls_in_turn;
+  constexpr std::size_t calls = calls_in_turn;
   // Those of one operation share a launch.
   constexpr std::array ops{ReduceOp::sum,  ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                            ReduceOp::band, ReduceOp::bor,  ReduceOp::bxor};

@@ -44,6 +44,7 @@ class Small {
     for (const auto& buffer : x_) spans.push_back(buffer.span().subspan(message * 16, 16));
     gpus_.all_reduce(spans, spans, ReduceOp::sum, streams, {.algorithm = "oneshot_ll"});
   }
+  void* data() const { return x_[0].data(); }
   /// `times`: how often each message was reduced in place.
   void check(DeviceGroup::Streams streams = {}, int times = 1) {
     gpus_.synchronize(streams);
@@ -141,6 +142,13 @@ TEST_P(DeviceGroups, ABadCallOfAGroupEnqueuesNothing) {
                        HasSubstr("nothing of the group was enqueued")),
                  [] { group_end(); });
   EXPECT_EQ(gpus.statistics().calls, calls);
+  // The last device's pointer alone is null, so the others have been given the call by then.
+  group_start();
+  std::vector<void*> null(static_cast<std::size_t>(GetParam()), small.data());
+  null.back() = nullptr;
+  EXPECT_NO_THROW(gpus.group.broadcast(null, null, 5, DataType::i64, 0));
+  expect_refused(ErrorCode::invalid_argument, HasSubstr("group: call 1: broadcast: "),
+                 [] { group_end(); });
   small.check({}, 0);
   small.call(0);
   small.call(1);
@@ -175,10 +183,10 @@ TEST_P(DeviceGroups, Captured) {
   if (n > 1) {
     on(n - 1, [&](Backend& b) { b.begin_capture(stream(n - 1)); });
     const auto calls = gpus.statistics().calls;
-    expect_refused(
-        ErrorCode::invalid_argument,
-        HasSubstr(fmt::format("the stream of rank {} is being captured and that of rank 0", n - 1)),
-        [&] { small.call(0, gpus.streams); });
+    expect_refused(ErrorCode::invalid_argument,
+                   AllOf(HasSubstr("all_reduce: stream "), HasSubstr("is being captured"),
+                         HasSubstr("a call is captured wholly or not at all")),
+                   [&] { small.call(0, gpus.streams); });
     static_cast<void>(on(n - 1, [&](Backend& b) { return b.end_capture(stream(n - 1)); }));
     EXPECT_EQ(gpus.statistics().calls, calls);
   }
@@ -224,6 +232,19 @@ TEST_P(DeviceGroups, CheckedCalls) {
   expect_refused(ErrorCode::invalid_argument, HasSubstr("send is null"),
                  [&] { gpus.group.all_reduce(null, null, 5, DataType::f32, ReduceOp::sum); });
   check_case(gpus.group, gpus.arena, sum_of(10));
+  // Wrong on the last device alone, and in a group.
+  GroupRun<std::int32_t> run(gpus.group, gpus.arena, sum_of(10));
+  auto recv = run.recv;
+  recv.back() = nullptr;
+  for (const bool grouped : {false, true}) {
+    expect_refused(ErrorCode::invalid_argument, HasSubstr("recv is null"), [&] {
+      std::optional<Group> group;
+      if (grouped) group.emplace();
+      gpus.group.all_reduce(run.send, recv, 10, DataType::i32, ReduceOp::sum);
+      if (grouped) group->end();
+    });
+    check_case(gpus.group, gpus.arena, sum_of(10));
+  }
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "communicator/algorithm_memory.hpp"
-#include "communicator/setup.hpp"
+#include "communicator/resources/algorithm_memory.hpp"
+#include "communicator/resources/setup.hpp"
 #include "plait/error.hpp"
 #include "support/errors.hpp"
 #include "support/every_algorithm.hpp"

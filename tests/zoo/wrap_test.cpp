@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/contract/collective_algorithm.hpp"
-#include "communicator/algorithm_memory.hpp"
+#include "communicator/resources/algorithm_memory.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"

@@ -1,36 +1,16 @@
 // How the other ranks hear of a rank's calls: numbers and signatures on the board.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "communicator/fault/board.hpp"
 #include "communicator/groups/group_plan.hpp"
+#include "communicator/resources/algorithm_list.hpp"
 
 namespace plait {
-
-/// The algorithms of a communicator, numbered alike on all ranks. An algorithm that is registered
-/// later serves later communicators.
-class AlgorithmList {
- public:
-  AlgorithmList();
-  const std::vector<const Algorithm*>& all() const noexcept { return algorithms_; }
-  std::vector<std::string> names() const;
-  std::size_t number_of(const Algorithm& algorithm) const {
-    if (algorithms_[last_] != &algorithm)
-      last_ = static_cast<std::size_t>(
-          std::find(algorithms_.begin(), algorithms_.end(), &algorithm) - algorithms_.begin());
-    return last_;
-  }
-
- private:
-  std::vector<const Algorithm*> algorithms_;
-  mutable std::size_t last_ = 0;  // the latest answer, because the next one is often the same
-};
 
 /// For one thread at a time, the one inside the communicator.
 class CallPublisher {

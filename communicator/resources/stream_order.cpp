@@ -1,4 +1,4 @@
-#include "communicator/stream_order.hpp"
+#include "communicator/resources/stream_order.hpp"
 
 #include <utility>
 

@@ -1,6 +1,7 @@
-#include "communicator/setup.hpp"
+#include "communicator/resources/setup.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,8 @@
 #include "algorithms/contract/work_ring.hpp"
 #include "backends/host/processes.hpp"
 #include "bootstrap/agreement.hpp"
-#include "communicator/algorithm_memory.hpp"
+#include "communicator/resources/algorithm_list.hpp"
+#include "communicator/resources/algorithm_memory.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
@@ -80,12 +82,6 @@ struct Place {
   std::uint64_t process;
 };
 
-std::vector<Place> gather_places(Bootstrap& bootstrap, const Backend& backend) {
-  return gather(bootstrap, Place{.node = bootstrap.node(),
-                                 .id = as_text(backend.info().id),
-                                 .process = process_number()});
-}
-
 /// The two lowest ranks that name the same device, if any. `of_one_process`: only if they are in
 /// one process.
 std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Place>& places,
@@ -101,23 +97,20 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Pla
 /// The reason why the ranks can't use these devices together; empty if they can. Threads may not
 /// share a GPU even where processes may: threads have the default stream in common, and kernels in
 /// one stream run one after another, so kernels that wait for each other would never meet.
-std::string why_not_together(const std::vector<Place>& places, const Backend& backend,
-                             bool may_share) {
-  const auto shared = sharing(places, may_share);
-  if (!shared) return {};
-  return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
-                     may_share ? "are threads of one process and " : "",
-                     name_of(backend.info().backend), backend.info().id);
-}
-
-void warn_of_sharing(const Bootstrap& bootstrap, const std::vector<Place>& places,
-                     const Backend& backend) {
-  const auto shared = sharing(places, false);
-  if (shared && bootstrap.rank() == 0)
+std::string why_not_together(Bootstrap& bootstrap, const Backend& backend, bool may_share) {
+  const std::string& id = backend.info().id;
+  const std::string_view kind = name_of(backend.info().backend);
+  const auto places = gather(
+      bootstrap, Place{.node = bootstrap.node(), .id = as_text(id), .process = process_number()});
+  if (const auto shared = sharing(places, may_share))
+    return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
+                       may_share ? "are threads of one process and " : "", kind, id);
+  if (const auto shared = sharing(places, false); shared && bootstrap.rank() == 0)
     log::warn(
         "ranks {} and {} share one {} device, as PLAIT_SHARE_DEVICES=1 permits: they take turns, "
         "which is slow, unless a service such as NVIDIA's MPS joins their work (tools/mps-run.sh)",
-        shared->first, shared->second, name_of(backend.info().backend));
+        shared->first, shared->second, kind);
+  return {};
 }
 
 /// The device of this thread's last communicator, per target; -1: none. So a communicator over a
@@ -145,12 +138,8 @@ std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_sha
     if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
     std::shared_ptr<Backend> backend;
     agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
-    const auto places = gather_places(bootstrap, *backend);
-    const std::string why_not = why_not_together(places, *backend, may_share);
-    if (why_not.empty()) {
-      warn_of_sharing(bootstrap, places, *backend);
-      return backend;
-    }
+    const std::string why_not = why_not_together(bootstrap, *backend, may_share);
+    if (why_not.empty()) return backend;
     if (bootstrap.rank() == 0)
       log::warn("{}, so all ranks run on the host target; start one rank per GPU", why_not);
   }
@@ -223,24 +212,22 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
     backend = open_for(bootstrap, *wanted, options.device);
   });
   if (*wanted == BackendKind::host) return backend;
-  const auto places = gather_places(bootstrap, *backend);
-  if (const std::string why_not = why_not_together(places, *backend, may_share); !why_not.empty())
+  if (const std::string why_not = why_not_together(bootstrap, *backend, may_share);
+      !why_not.empty())
     throw Error(
         ErrorCode::unsupported,
         fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));
-  warn_of_sharing(bootstrap, places, *backend);
   return backend;
 }
 
 /// The algorithms that are not the library's own, in words that ranks can compare.
 std::string added_algorithms() {
   const Registry& registry = Registry::instance();
-  std::string names;
+  std::vector<std::string> names;
   for (const auto& algorithm : registry.all())
     if (!registry.file_of(*algorithm).empty())
-      names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", name_of(algorithm->collective()),
-                           algorithm->name());
-  return names.empty() ? "none" : names;
+      names.push_back(fmt::format("{}:{}", name_of(algorithm->collective()), algorithm->name()));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// One rank's part of the topology.
@@ -386,15 +373,13 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   topology.architecture = mixed ? "mixed" : info.architecture;
   if (topology.backend == BackendKind::host) take_turns(topology, turns);
   else share_bandwidth(topology, most_on_one_device(ranks));
-  std::vector<const Algorithm*> algorithms;
-  for (const auto& algorithm : Registry::instance().all()) algorithms.push_back(algorithm.get());
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
   if (!nodes.are_several() && may_grow(ranks) && shares > base_scratch)
     topology.base_limit = base_scratch;
   // Messages then have memory that collectives don't share. It comes on top of the default, so the
   // shares of collectives stay as they are.
   const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;
-  topology.scratch_limit = scratch_within(limit, topology, algorithms, shares);
+  topology.scratch_limit = scratch_within(limit, topology, AlgorithmList().all(), shares);
   return topology;
 }
 

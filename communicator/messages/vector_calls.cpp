@@ -1,7 +1,8 @@
-#include "communicator/vector_calls.hpp"
+#include "communicator/messages/vector_calls.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -159,19 +160,32 @@ VectorCall::Ends VectorCall::neighbor_all_to_all(const void* send, const Neighbo
   return ends;
 }
 
-std::vector<VectorCall::Block> VectorCall::reduce_scatter(
-    std::span<const std::size_t> counts) const {
+std::vector<Request> VectorCall::reduce_scatter(const void* send,
+                                                std::span<const std::size_t> counts, void* recv,
+                                                ReduceOp op, const CallOptions& options) const {
   if (counts.size() != static_cast<std::size_t>(ranks_))
     refuse(fmt::format("{} counts, with {} ranks", counts.size(), ranks_));
-  std::vector<Block> blocks;
-  blocks.reserve(counts.size());
   std::size_t sum = 0;
   for (const std::size_t count : counts) {
-    blocks.push_back({sum * size_, count});
     if (count > most_ - sum) refuse(fmt::format("the counts of {} overflow", name_of(type_)));
     sum += count;
   }
-  return blocks;
+  Call call{.collective = Collective::reduce_scatter, .type = type_, .op = op};
+  call.count = counts.front();
+  if (options.algorithm.empty() &&
+      std::all_of(counts.begin(), counts.end(), [&](auto count) { return count == call.count; }))
+    return {{.call = call, .send = send, .recv = recv, .options = options}};
+  std::vector<Request> parts;
+  parts.reserve(counts.size());
+  call.collective = Collective::reduce;
+  const auto* from = static_cast<const std::byte*>(send);
+  for (call.root = 0; call.root < ranks_; ++call.root) {
+    call.count = counts[static_cast<std::size_t>(call.root)];
+    if (call.count == 0) continue;
+    parts.push_back({.call = call, .send = from, .recv = recv, .options = options});
+    if (from != nullptr) from += call.count * size_;
+  }
+  return parts;
 }
 
 }  // namespace plait

@@ -1,4 +1,4 @@
-#include "communicator/known_calls.hpp"
+#include "communicator/calls/known_calls.hpp"
 
 #include <algorithm>
 #include <bit>

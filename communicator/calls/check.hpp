@@ -7,7 +7,6 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "communicator/groups/grouped_call.hpp"
-#include "communicator/host_reducer.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
@@ -32,14 +31,6 @@ void check_options(std::string_view what, const CallOptions& options, int rank);
 void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
                    std::string_view what);
 
-/// Checks what concerns the operation of a reduction by a function of the program, and the null
-/// pointers, the count and the alignment, for which `in_units` has other numbers. `elements`: bytes
-/// of the typed buffers' elements; 0: they have no type.
-void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
-                          int rank, int ranks);
-/// The reduction as a call on the units in which it is moved, for the checks that all calls need.
-Call in_units(const HostReduction& reduction);
-
 /// The error if the lengths of typed buffers do not fit blocks of `count` elements. If only `root`
 /// has a buffer, that of another rank may have any length.
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv,
@@ -49,12 +40,8 @@ std::optional<Error> check_extents(Collective collective, std::size_t send, std:
 /// with both sides on all ranks. `places`: where the buffers lie.
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
                      const std::string& places);
-/// The same for a reduction by a function of the program. The function itself can't be compared.
-void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction);
-
-/// The same for a call that consists of messages, and in which all ranks take part. `root`: none if
-/// it has none.
-void check_agreement(Bootstrap& bootstrap, std::string_view what, DataType type,
-                     std::optional<int> root, const CallOptions& options);
+/// The same for a call that is compared as `text`.
+void check_agreement(Bootstrap& bootstrap, const std::string& text,
+                     ArrayOrder order = ArrayOrder::unsaid);
 
 }  // namespace plait

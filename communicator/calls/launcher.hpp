@@ -9,14 +9,9 @@
 #include "algorithms/contract/event_queue.hpp"
 #include "algorithms/contract/side_stream.hpp"
 #include "algorithms/contract/work_memory.hpp"
-#include "communicator/algorithm_memory.hpp"
-#include "communicator/call_publisher.hpp"
-#include "communicator/fault/watchdog.hpp"
-#include "communicator/known_calls.hpp"
-#include "communicator/nodes/node_channels.hpp"
-#include "communicator/observe/progress.hpp"
-#include "communicator/observe/trace.hpp"
-#include "communicator/stream_order.hpp"
+#include "communicator/calls/known_calls.hpp"
+#include "communicator/calls/publisher.hpp"
+#include "communicator/resources/resources.hpp"
 #include "plait/statistics.hpp"
 
 namespace plait {
@@ -26,23 +21,9 @@ namespace plait {
 /// `make_room` and `launch`.
 class CallLauncher {
  public:
-  /// All references outlive this object.
-  struct Parts {
-    std::shared_ptr<Backend> backend;
-    const Topology& topology;
-    int rank;
-    std::int64_t process;
-    const AlgorithmList& algorithms;
-    const CallPublisher& publisher;
-    AlgorithmMemory& memory;
-    NodeChannels* nodes;  // null on one node
-    Watchdog& watchdog;
-    BlockLog* log;  // null: PLAIT_PROGRESS=0
-    Trace* trace;   // null: no PLAIT_TRACE
-  };
-  /// `work_bytes`: the size of the work FIFO. `throw_if_broken`: called while a launch waits for
-  /// room in the FIFO.
-  CallLauncher(const Parts& parts, std::size_t work_bytes, std::function<void()> throw_if_broken);
+  /// `throw_if_broken`: called while a launch waits for room in the work FIFO.
+  CallLauncher(CommunicatorResources& own, const CallPublisher& publisher,
+               std::function<void()> throw_if_broken);
 
   /// True if all scratch memory of the plan's algorithms is allocated. If not, `make_room`
   /// allocates it together with the other ranks.
@@ -56,7 +37,6 @@ class CallLauncher {
   /// Launches again what a call outside a group has launched before. `number`: of this call.
   void launch(const KnownCall& call, std::uint64_t number, NativeStream stream);
 
-  StreamOrder& order() noexcept { return order_; }
   /// Waits for all events of the work FIFO, and runs the functions behind them (EventQueue::drain).
   void drain() noexcept { events_.drain(); }
   /// True if a message was captured, so a graph may hold it.
@@ -72,8 +52,8 @@ class CallLauncher {
   Watch watch(std::uint64_t number, std::size_t algorithm) const;
   void add_to_trace(const GroupPlan& plan, bool captured);
 
-  Parts parts_;
-  StreamOrder order_;
+  CommunicatorResources& own_;
+  const CallPublisher& publisher_;
   SideStreams sides_;
   EventQueue events_;
   WorkMemory work_;

@@ -1,10 +1,9 @@
-#include "communicator/check.hpp"
+#include "communicator/calls/check.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -138,59 +137,6 @@ void check_message(const Call& call, const MessageEnd& end, int rank, int ranks,
   check_pointer(what, call, end.buffer, end.sends ? "send" : "recv", rank);
 }
 
-void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
-                          int rank, int ranks) {
-  const std::string_view what = name_of(reduction.collective);
-  const HostOperation& op = reduction.op;
-  if (backend != BackendKind::host)
-    refuse(what, rank,
-           fmt::format("{} can't call a function of the program: compile the operation into a "
-                       "kernel, as docs/adding-an-algorithm.md says under \"Your own elements and "
-                       "operations\"",
-                       name_of(backend)),
-           ErrorCode::unsupported);
-  if (op.function == nullptr) refuse(what, rank, "the operation's function is null");
-  if (!std::has_single_bit(op.alignment) || op.alignment > 64)
-    refuse(
-        what, rank,
-        fmt::format("the operation's alignment is {}, not a power of two up to 64", op.alignment));
-  if (op.element_bytes == 0) refuse(what, rank, "the operation's elements have 0 bytes");
-  if (op.element_bytes % op.alignment != 0)
-    refuse(what, rank,
-           fmt::format("the operation's elements have {} bytes, which is no multiple of their "
-                       "alignment, {}",
-                       op.element_bytes, op.alignment));
-  if (elements != 0 && elements != op.element_bytes)
-    refuse(what, rank,
-           fmt::format("the buffers' elements have {} bytes, the operation's {}", elements,
-                       op.element_bytes));
-  if (reduction.count == 0) return;
-  // Beyond any memory, as for the limit of counts (check_count).
-  if (reduction.count >
-      std::numeric_limits<std::size_t>::max() / 4 / op.element_bytes / static_cast<unsigned>(ranks))
-    refuse(what, rank,
-           fmt::format("count {} of elements of {} bytes overflows", reduction.count,
-                       op.element_bytes));
-  const auto check = [&](const void* pointer, const char* name) {
-    if (pointer == nullptr)
-      refuse(what, rank, fmt::format("{} is null, with count {}", name, reduction.count));
-    if (reinterpret_cast<std::uintptr_t>(pointer) % op.alignment != 0)
-      refuse(what, rank,
-             fmt::format("{} = {} is not aligned to the {} bytes of the operation's elements", name,
-                         pointer, op.alignment));
-  };
-  check(reduction.send, "send");
-  if (reduction.collective != Collective::reduce || rank == reduction.root)
-    check(reduction.recv, "recv");
-}
-
-Call in_units(const HostReduction& reduction) {
-  return {.collective = reduction.collective,
-          .type = reduction.unit(),
-          .count = reduction.units(reduction.count),
-          .root = reduction.root};
-}
-
 std::optional<Error> check_extents(Collective collective, std::size_t send, std::size_t recv,
                                    std::size_t count, int rank, int ranks, int root) {
   const CollectiveFacts& facts = facts_of(collective);
@@ -221,7 +167,9 @@ struct Wanted {
   }
 };
 
-void compare(Bootstrap& bootstrap, const std::string& text, ArrayOrder order) {
+}  // namespace
+
+void check_agreement(Bootstrap& bootstrap, const std::string& text, ArrayOrder order) {
   Wanted mine{.text = {}, .order = order};
   text.copy(mine.text.data(), mine.text.size() - 1);
   const auto all = bootstrap.all_gather(mine);
@@ -238,35 +186,15 @@ void compare(Bootstrap& bootstrap, const std::string& text, ArrayOrder order) {
                                 all[rank].describe(), other, all[other].describe()));
 }
 
-}  // namespace
-
 void check_agreement(Bootstrap& bootstrap, const Call& call, const CallOptions& options,
                      const std::string& places) {
-  compare(
+  check_agreement(
       bootstrap,
       fmt::format("{} of {} {} elements, {} (scale {}), root {}, {}, algorithm {}, {} x {} threads",
                   name_of(call.collective), call.count, name_of(call.type), name_of(call.op),
                   call.scale, call.root, places, in_quotes(options.algorithm), options.blocks,
                   options.threads),
       call.order);
-}
-
-void check_agreement(Bootstrap& bootstrap, const HostReduction& reduction) {
-  compare(bootstrap,
-          fmt::format("{} of {} elements of {} bytes, aligned to {}, a function of the program, "
-                      "root {}",
-                      name_of(reduction.collective), reduction.count, reduction.op.element_bytes,
-                      reduction.op.alignment, reduction.root),
-          ArrayOrder::unsaid);
-}
-
-void check_agreement(Bootstrap& bootstrap, std::string_view what, DataType type,
-                     std::optional<int> root, const CallOptions& options) {
-  compare(bootstrap,
-          fmt::format("{} of {} elements{}, algorithm {}, {} x {} threads", what, name_of(type),
-                      root ? fmt::format(", root {}", *root) : "", in_quotes(options.algorithm),
-                      options.blocks, options.threads),
-          ArrayOrder::unsaid);
 }
 
 }  // namespace plait

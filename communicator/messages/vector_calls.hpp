@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/calls/known_calls.hpp"
 #include "communicator/groups/grouped_call.hpp"
 #include "plait/communicator.hpp"
 #include "plait/types.hpp"
@@ -32,12 +33,10 @@ class VectorCall {
   Ends neighbor_all_to_all(const void* send, const NeighborBlocks& sent, void* recv,
                            const NeighborBlocks& received) const;
 
-  /// A block of a reduce-scatter: its first byte in the input, and its elements.
-  struct Block {
-    std::size_t begin, count;
-  };
-  /// One block per rank.
-  std::vector<Block> reduce_scatter(std::span<const std::size_t> counts) const;
+  /// The collectives of a reduce-scatter with `counts[r]` elements for rank r: one for all equal
+  /// blocks if the options name no algorithm, else a reduction to each rank that has elements.
+  std::vector<Request> reduce_scatter(const void* send, std::span<const std::size_t> counts,
+                                      void* recv, ReduceOp op, const CallOptions& options) const;
 
  private:
   enum class Direction : bool { receive, send };

@@ -1,4 +1,4 @@
-#include "communicator/algorithm_memory.hpp"
+#include "communicator/resources/algorithm_memory.hpp"
 
 #include <fmt/format.h>
 

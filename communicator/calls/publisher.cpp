@@ -1,18 +1,8 @@
-#include "communicator/call_publisher.hpp"
+#include "communicator/calls/publisher.hpp"
 
 #include "communicator/observe/call_number.hpp"
 
 namespace plait {
-
-AlgorithmList::AlgorithmList() {
-  for (const auto& algorithm : Registry::instance().all()) algorithms_.push_back(algorithm.get());
-}
-
-std::vector<std::string> AlgorithmList::names() const {
-  std::vector<std::string> names;
-  for (const Algorithm* algorithm : algorithms_) names.emplace_back(algorithm->name());
-  return names;
-}
 
 /// All ranks must agree on which calls share launches, and with how many others. Both ends of a
 /// message know only the message, so its signature says no more.

@@ -2,18 +2,16 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "communicator/calls/known_calls.hpp"
 #include "communicator/groups/grouped_call.hpp"
+#include "communicator/resources/resources.hpp"
 #include "communicator/selection/choice_log.hpp"
-#include "communicator/selection/selection.hpp"
 #include "core/log.hpp"
-#include "plait/bootstrap.hpp"
-#include "symm_mem/window.hpp"
 
 namespace plait {
 
@@ -21,24 +19,20 @@ namespace plait {
 /// Error(unsupported), which names the call, the rank and the values.
 class CallPreparer {
  public:
-  CallPreparer(const Bootstrap& bootstrap, Backend& backend, const SymmetricHeap& heap,
-               const Selector& selector)
-      : bootstrap_(bootstrap), backend_(backend), heap_(heap), selector_(selector) {
-    if (log::says_choices()) choices_.emplace(selector, bootstrap.rank(), bootstrap.size());
+  explicit CallPreparer(const CommunicatorResources& own) : own_(own) {
+    if (log::says_choices()) choices_.emplace(own.selector, own.rank(), own.size());
   }
 
   /// Step 1 for a collective: the call as all ranks describe it, and the buffers that this rank
   /// must have.
-  void describe(PreparedCall& prepared, const Call& wanted, const void* send, void* recv,
-                const CallOptions& options) const;
+  void describe(PreparedCall& prepared, const Request& request) const;
   /// Step 1 for one end of a message.
   void describe_end(PreparedCall& prepared, DataType type, const MessageEnd& end) const;
 
   /// Step 2: checks arguments, buffers and stream.
   void check(const PreparedCall& prepared, const CallOptions& options, NativeStream stream) const;
   /// Step 2 for all ends of messages that one call makes. `what`: the call, as the user wrote it.
-  void check_ends(std::string_view what, DataType type, std::span<const MessageEnd> ends,
-                  const CallOptions& options, NativeStream stream) const;
+  void check_ends(std::string_view what, const Request& request, NativeStream stream) const;
 
   /// Refuses a blocking call that would wait for work that can't begin yet.
   void check_may_block(std::string_view what, NativeStream stream) const;
@@ -58,7 +52,7 @@ class CallPreparer {
   void choose(PreparedCall& prepared, const CallOptions& options);
   /// Step 4 for a call without data: checks only the names in `options`.
   void choose_nothing(const PreparedCall& prepared, const CallOptions& options) const {
-    selector_.check_known(prepared.call.collective, options);
+    own_.selector.check_known(prepared.call.collective, options);
   }
   /// The algorithm for calls like this one that share launches; null if none gains by it.
   const Algorithm* choose_batch(const Call& call);
@@ -66,14 +60,10 @@ class CallPreparer {
   void say_no_choices() { choices_.reset(); }
   bool says_choices() const noexcept { return choices_.has_value(); }
 
-  /// Throws unless the stream belongs to this target and has not been destroyed.
-  void check_live(std::string_view what, NativeStream stream) const;
   /// The symmetric memory that a buffer lies in; null if it is ordinary. Throws if the buffer
   /// begins in symmetric memory and ends beyond it.
   std::shared_ptr<Window> find(std::string_view what, const char* buffer, const void* pointer,
                                std::size_t bytes) const;
-  /// The symmetric memory of a call, in words that are the same on all ranks.
-  std::string describe_places(const PreparedCall& prepared) const;
 
  private:
   /// The choice for calls without options.
@@ -97,10 +87,7 @@ class CallPreparer {
   void check_stream(std::string_view what, NativeStream stream) const;
   void locate_receiver(PreparedCall& prepared, void* receiver) const;
 
-  const Bootstrap& bootstrap_;
-  Backend& backend_;
-  const SymmetricHeap& heap_;
-  const Selector& selector_;
+  const CommunicatorResources& own_;
   std::unordered_map<Call, CachedChoice, CallHash> cache_;
   // The latest one of each kind, because the next call is often the same. A search in the cache, or
   // parsing a name, takes longer than a small call.

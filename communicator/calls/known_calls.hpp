@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "algorithms/contract/launch_record.hpp"
-#include "communicator/call_publisher.hpp"
+#include "communicator/calls/publisher.hpp"
 #include "communicator/groups/grouped_call.hpp"
 #include "plait/call.hpp"
 #include "symm_mem/window.hpp"

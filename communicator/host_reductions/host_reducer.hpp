@@ -5,13 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "plait/call.hpp"
+#include "communicator/calls/collective_calls.hpp"
 #include "plait/host_operation.hpp"
 #include "plait/stream.hpp"
 
 namespace plait {
-
-class CommunicatorState;
 
 /// A reduction as the user asked for it.
 struct HostReduction {
@@ -33,6 +31,12 @@ struct HostReduction {
   }
 };
 
+/// Checks what concerns the operation, and the null pointers, the count and the alignment, for
+/// which a call that moves bytes has other numbers. Throws Error(invalid_argument) or
+/// Error(unsupported). `elements`: bytes of the typed buffers' elements; 0: they have no type.
+void check_host_operation(const HostReduction& reduction, std::size_t elements, BackendKind backend,
+                          int rank, int ranks);
+
 /// A short message is exchanged whole: each rank that needs the result gathers all terms and
 /// combines them. A long one is cut in a part per rank: each rank gathers the terms of its part
 /// (all_to_all) and combines them, and the results are gathered. reduce_scatter needs only the
@@ -43,11 +47,13 @@ struct HostReduction {
 /// its address, so it lives as long as this object.
 class HostReducer {
  public:
-  explicit HostReducer(CommunicatorState& state) : state_(state) {}
+  HostReducer(CommunicatorResources& own, const Faults& faults, CallPath& path,
+              CollectiveCalls& collectives)
+      : own_(own), faults_(faults), path_(path), collectives_(collectives) {}
 
-  /// Enqueues a reduction that was checked and has elements. An error in its midst breaks the
-  /// communicator.
-  void run(const HostReduction& reduction, StreamRef stream);
+  /// Checks the reduction and enqueues it. `elements`: as for `check_host_operation`. An error in
+  /// its midst breaks the communicator.
+  void reduce(const HostReduction& reduction, std::size_t elements, StreamRef stream);
 
  private:
   class Rounds;
@@ -61,7 +67,15 @@ class HostReducer {
   const Memory& memory_for(std::size_t element_bytes);
   const Memory& memory_or_abort(const HostReduction& reduction);
 
-  CommunicatorState& state_;
+  void check(const HostReduction& reduction, std::size_t elements, StreamRef stream) const;
+  void enqueue(const HostReduction& reduction, StreamRef stream);
+  template <class Function>
+  void run_between_calls(StreamRef stream, Function function);
+
+  CommunicatorResources& own_;
+  const Faults& faults_;
+  CallPath& path_;
+  CollectiveCalls& collectives_;
   std::vector<Memory> memories_;  // the last one is in use; graphs may use the others
 };
 

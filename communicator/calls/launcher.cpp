@@ -1,4 +1,4 @@
-#include "communicator/call_launcher.hpp"
+#include "communicator/calls/launcher.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -6,14 +6,14 @@
 
 namespace plait {
 
-CallLauncher::CallLauncher(const Parts& parts, std::size_t work_bytes,
+CallLauncher::CallLauncher(CommunicatorResources& own, const CallPublisher& publisher,
                            std::function<void()> throw_if_broken)
-    : parts_(parts),
-      order_(parts.backend),
-      sides_(parts.backend),
-      events_(parts.backend),
-      work_(parts.backend, events_, work_bytes, std::move(throw_if_broken)),
-      joined_(parts.backend->create_event(false)) {}
+    : own_(own),
+      publisher_(publisher),
+      sides_(own.backend),
+      events_(own.backend),
+      work_(own.backend, events_, own.settings.work_fifo_bytes, std::move(throw_if_broken)),
+      joined_(own.backend->create_event(false)) {}
 
 namespace {
 
@@ -27,7 +27,7 @@ bool needs_launch(const GroupStep& step, const GroupPlan& plan) {
 bool CallLauncher::has_room(const GroupPlan& plan) const {
   return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const GroupStep& step) {
     return !needs_launch(step, plan) ||
-           parts_.memory.has_all_of(parts_.algorithms.number_of(*step.algorithm));
+           own_.memory->has_all_of(own_.algorithms.number_of(*step.algorithm));
   });
 }
 
@@ -36,7 +36,7 @@ bool CallLauncher::has_room(const GroupPlan& plan) const {
 inline unsigned CallLauncher::blocks_of(const GroupStep& step, const GroupPlan& plan) const {
   if (step.calls.size() == 1 && !plan.calls[step.calls.front()].call.is_message())
     return step.shape.blocks;
-  unsigned blocks = std::max(step.shape.blocks, parts_.topology.units);
+  unsigned blocks = std::max(step.shape.blocks, own_.selector.topology().units);
   for (const std::size_t i : step.calls) blocks = std::max(blocks, plan.calls[i].call.shape.blocks);
   return blocks;
 }
@@ -45,7 +45,7 @@ void CallLauncher::make_room(const GroupPlan& plan) {
   for (const GroupStep& step : plan.steps)
     if (needs_launch(step, plan))
       static_cast<void>(
-          parts_.memory.of(parts_.algorithms.number_of(*step.algorithm), blocks_of(step, plan)));
+          own_.memory->of(own_.algorithms.number_of(*step.algorithm), blocks_of(step, plan)));
 }
 
 void CallLauncher::join_before(const GroupPlan& plan, NativeStream stream) {
@@ -69,33 +69,33 @@ void CallLauncher::join_after(NativeStream stream) {
 
 void CallLauncher::launch(const GroupPlan& plan) {
   const NativeStream stream = plan.calls.front().stream;
-  const bool captured = order_.enter(stream), several = plan.calls.size() > 1;
+  const bool captured = own_.order->enter(stream), several = plan.calls.size() > 1;
   if (several) join_before(plan, stream);
   for (const GroupStep& step : plan.steps)
     if (needs_launch(step, plan)) run(step, plan, stream, captured);
-  if (parts_.nodes != nullptr) parts_.nodes->launched(captured);
+  if (own_.other_nodes) own_.other_nodes->channels().launched(captured);
   if (several) join_after(stream);
-  order_.leave(stream);
-  if (parts_.trace != nullptr) add_to_trace(plan, captured);
+  own_.order->leave(stream);
+  if (own_.trace) add_to_trace(plan, captured);
 }
 
 void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStream stream) {
-  const bool captured = order_.enter(stream),
+  const bool captured = own_.order->enter(stream),
              is_message = call.parts.front().kind != CallPublisher::Part::Kind::collective;
   captures_messages_ = captures_messages_ || (captured && is_message);
   const LaunchRecord& launch = call.launch;
-  parts_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(),
-                         launch.args().size(), watch(number, call.algorithm), stream);
+  own_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(), launch.args().size(),
+                       watch(number, call.algorithm), stream);
   ++statistics_.launches;
   if (launch.items() != 0) work_.repeat(launch.items());
-  order_.leave(stream);
+  own_.order->leave(stream);
 }
 
 /// What the kernels of the call with this number report to, and where they look for an abort.
 inline Watch CallLauncher::watch(std::uint64_t number, std::size_t algorithm) const {
-  Watch watch = parts_.watchdog.watch(number, static_cast<std::uint32_t>(algorithm));
-  if (parts_.log != nullptr) parts_.log->put_into(watch);
-  if (parts_.nodes != nullptr) parts_.nodes->put_into(watch);
+  Watch watch = own_.watchdog->watch(number, static_cast<std::uint32_t>(algorithm));
+  if (own_.log) own_.log->put_into(watch);
+  if (own_.other_nodes) own_.other_nodes->channels().put_into(watch);
   return watch;
 }
 
@@ -103,16 +103,19 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
                        bool captured) {
   const PreparedCall& first = plan.calls[step.calls.front()].call;
   const bool alone = step.calls.size() == 1 && !first.is_message();
-  const std::size_t number = parts_.algorithms.number_of(*step.algorithm);
-  const Watch watch = this->watch(parts_.publisher.number_of(step.calls.front()), number);
-  const LaunchSetting setting{
-      *parts_.backend, kernels_,
-      parts_.topology, parts_.rank,
-      parts_.process,  work_,
-      statistics_,     parts_.nodes != nullptr ? &parts_.nodes->setting() : nullptr,
-      plan.record};
+  const std::size_t number = own_.algorithms.number_of(*step.algorithm);
+  const Watch watch = this->watch(publisher_.number_of(step.calls.front()), number);
+  const LaunchSetting setting{*own_.backend,
+                              kernels_,
+                              own_.selector.topology(),
+                              own_.rank(),
+                              own_.origin.process(),
+                              work_,
+                              statistics_,
+                              own_.other_nodes ? &own_.other_nodes->channels().setting() : nullptr,
+                              plan.record};
   LaunchContext context(setting, stream, captured, sides_.of(captured),
-                        parts_.memory.granted(number), watch);
+                        own_.memory->granted(number), watch);
   if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);
   captures_messages_ = captures_messages_ || (captured && first.is_message());
   batch_.clear();
@@ -138,14 +141,13 @@ void CallLauncher::add_to_trace(const GroupPlan& plan, bool captured) {
     const GroupStep& step = plan.steps[plan.calls[i].step];
     const bool message = call.is_message();
     const Algorithm& algorithm = message ? *call.algorithm : *step.algorithm;
-    parts_.trace->add(
-        {.number = parts_.publisher.number_of(i),
-         .begin = call.begin,
-         .end = plan.is_group || message ? call.end : now,
-         .call = call.call,
-         .algorithm = static_cast<std::uint32_t>(parts_.algorithms.number_of(algorithm)),
-         .shape = message ? call.shape : step.shape,
-         .captured = captured});
+    own_.trace->add({.number = publisher_.number_of(i),
+                     .begin = call.begin,
+                     .end = plan.is_group || message ? call.end : now,
+                     .call = call.call,
+                     .algorithm = static_cast<std::uint32_t>(own_.algorithms.number_of(algorithm)),
+                     .shape = message ? call.shape : step.shape,
+                     .captured = captured});
   }
 }
 

@@ -1,0 +1,158 @@
+#include "communicator/calls/collective_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "algorithms/contract/collectives.hpp"
+#include "communicator/calls/check.hpp"
+#include "communicator/groups/group_check.hpp"
+#include "communicator/groups/open_group.hpp"
+
+namespace plait {
+
+/// The part of the preparation that may refuse the call.
+void CollectiveCalls::look_at(PreparedCall& prepared, const Request& request,
+                              NativeStream stream) const {
+  const CallPreparer& preparer = path_.preparer();
+  if (own_.trace) prepared.begin = std::chrono::steady_clock::now();
+  preparer.describe(prepared, request);
+  preparer.check(prepared, request.options, stream);
+  faults_.throw_if_broken();
+  if (prepared.call.count != 0) preparer.locate(prepared);
+}
+
+/// The rest of the preparation. False: the call has nothing to do.
+bool CollectiveCalls::choose(PreparedCall& prepared, const CallOptions& options) {
+  CallPreparer& preparer = path_.preparer();
+  if (prepared.call.count == 0 && prepared.call.collective != Collective::barrier) {
+    preparer.choose_nothing(prepared, options);
+    return false;
+  }
+  prepared.call = in_words(prepared.call);
+  preparer.choose(prepared, options);
+  if (own_.trace) prepared.end = std::chrono::steady_clock::now();
+  return true;
+}
+
+/// Fills in a new `prepared` in place, because a copy takes longer. False: as `choose`.
+bool CollectiveCalls::prepare(PreparedCall& prepared, const Request& request, NativeStream stream) {
+  const auto look = [&] { look_at(prepared, request, stream); };
+  if (!own_.settings.check_calls) look();
+  else
+    path_.agree_on_call(refusal_of(look), [&] {
+      check_agreement(*own_.bootstrap, prepared.call, request.options, describe_places(prepared));
+    });
+  return choose(prepared, request.options);
+}
+
+void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStream stream) {
+  PreparedCall prepared;
+  const auto look = [&] { look_at(prepared, request, stream); };
+  if (own_.settings.check_calls) {
+    const std::optional<Error> refusal = refusal_of(look);
+    group.compare_at_end(path_, [this, refusal, prepared, options = request.options] {
+      path_.agree_on_call(refusal, [&] {
+        check_agreement(*own_.bootstrap, prepared.call, options, describe_places(prepared));
+      });
+    });
+    if (refusal) return;
+  } else {
+    look();
+  }
+  if (choose(prepared, request.options)) group.add_part(path_, prepared, stream);
+}
+
+void CollectiveCalls::call(const Request& request, StreamRef stream) {
+  OpenGroup& group = OpenGroup::of_thread();
+  if (!group.is_open()) return enqueue(request, stream);
+  const bool added = group.add(path_, [&] { add_to(group, request, stream.native()); });
+  // What the ranks compare at the end may be refused there.
+  if (!added || own_.settings.check_calls) group.refuse(path_, RefusedParts::of(request.call));
+}
+
+void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
+  const KnownCalls::Found found = path_.find_known(request);
+  const auto refused = [&] { return RefusedParts::of(request.call); };
+  if (found.known != nullptr)
+    return path_.repeat(*found.known, name_of(request.call.collective), stream.native(),
+                        request.options, refused);
+  PlanOfOneCall plan(kept_);
+  GroupedCall& only = plan->calls.emplace_back();
+  const auto prepare_it = [&] { return prepare(only.call, request, stream.native()); };
+  if (!path_.or_refuse(refused, prepare_it)) return;
+  only.stream = own_.backend->resolve(stream.native());
+  // The only call is the only step.
+  if (plan->steps.empty()) plan->steps.push_back({.algorithm = nullptr, .shape = {}, .calls = {0}});
+  plan->steps.front().algorithm = only.call.algorithm;
+  plan->steps.front().shape = only.call.shape;
+  path_.submit(*plan, found.empty, request);
+}
+
+void CollectiveCalls::add_parts(std::span<const Request> parts, StreamRef stream) {
+  if (!own_.settings.check_calls) {
+    for (const Request& part : parts) call(part, stream);
+    return;
+  }
+  OpenGroup& group = OpenGroup::of_thread();
+  group.add(path_, [&] {
+    // First of all, because a rank that refuses the whole has no parts to compare.
+    group.compare_at_end(path_, [this] { path_.agree_on_call({}, [] {}); });
+    for (const Request& part : parts) add_to(group, part, stream.native());
+  });
+  group.refuse(path_, {.collective = !parts.empty()});
+}
+
+namespace {
+
+/// Whether what this rank receives in one part overlaps what it has in another.
+bool overlap(std::span<const Request> parts, int rank) {
+  const auto meet = [](const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+    const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+    return x < y + b_bytes && y < x + a_bytes;
+  };
+  for (const Request& to : parts) {
+    if (!has(facts_of(to.call.collective).recv, to.call, rank)) continue;
+    for (const Request& from : parts)
+      if (&from != &to && meet(to.recv, recv_bytes(to.call), from.send, send_bytes(from.call)))
+        return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// What may be refused is refused before the first part is enqueued. Parts that are known have been
+/// through that, except that each may have been a call by itself.
+void CollectiveCalls::calls(std::string_view what, std::span<const Request> parts,
+                            StreamRef stream) {
+  if (parts.size() == 1 && !own_.settings.check_calls) return call(parts.front(), stream);
+  if (OpenGroup::of_thread().is_open() || own_.settings.check_calls)
+    return in_group([&] { add_parts(parts, stream); });
+  const auto check = [&] {
+    std::vector<GroupedCall> prepared;
+    for (const Request& part : parts)
+      if (!prepare(prepared.emplace_back().call, part, stream.native())) prepared.pop_back();
+    const MemberCalls alone{prepared, own_.rank(), own_.birth};
+    check_disjoint({&alone, 1}, what);
+  };
+  const auto is_known = [&](const Request& part) { return path_.knows(part); };
+  if (overlap(parts, own_.rank()) || !std::all_of(parts.begin(), parts.end(), is_known))
+    path_.or_refuse([&] { return RefusedParts{.collective = !parts.empty()}; }, check);
+  bool has_begun = false;
+  try {
+    for (const Request& part : parts) {
+      enqueue(part, stream);
+      has_begun = true;
+    }
+  } catch (const std::exception& error) {  // such as no memory
+    if (has_begun)
+      faults_.abort(fmt::format("a part of {} could not be enqueued: {}", what, error.what()));
+    throw;
+  }
+}
+
+}  // namespace plait
