@@ -82,4 +82,23 @@ std::vector<Subject> other_algorithms() {
   return subjects;
 }
 
+std::vector<Subject> all_reduces() {
+  const std::vector<std::string> names = all_reduce_algorithms();
+  return {names.begin(), names.end()};
+}
+
+std::vector<Subject> all_algorithms() {
+  std::vector<Subject> all = all_reduces();
+  for (const Subject& other : other_algorithms()) all.push_back(other);
+  return all;
+}
+
+std::vector<Subject> chosen_ones() {
+  std::vector<Subject> all;
+  for (int c = 0; c < collective_count; ++c)
+    if (const auto collective = static_cast<Collective>(c); collective != Collective::barrier)
+      all.emplace_back(collective, "");
+  return all;
+}
+
 }  // namespace plait::test

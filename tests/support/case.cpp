@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
+#include "communicator/selection/selection.hpp"
 #include "plait/error.hpp"
 #include "support/by_name.hpp"
 #include "support/data.hpp"
@@ -254,14 +255,13 @@ Call Case::call(int ranks) const {
 
 bool is_served(const Communicator& comm, const Case& c) {
   if (c.algorithm.empty() || c.count == 0) return true;
-  const std::string line = "  " + c.algorithm + " ";
-  const std::string text = comm.explain(
-      c.call(comm.size()));  // lists all algorithms, each with an estimate or the reason why not
-  const auto start = text.find('\n' + line);
-  if (start == std::string::npos)
-    throw std::runtime_error("explain() does not list " + c.algorithm + ":\n" + text);
-  const auto end = text.find('\n', start + 1);
-  return text.substr(start, end - start).find(" no: ") == std::string::npos;
+  const Algorithm* const algorithm = Registry::instance().find(c.algorithm, c.collective);
+  if (algorithm == nullptr) throw std::runtime_error("no algorithm has the name " + c.algorithm);
+  const Selector& selector = selector_of(comm);
+  const Call call = in_words(c.call(comm.size()));
+  return can_serve(*algorithm, call, selector.topology()) &&
+         (!selector.is_reproducible() || !depends_on_order(call) ||
+          algorithm->reduces_in_rank_order(call, selector.topology()));
 }
 
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {

@@ -54,6 +54,26 @@ class DeviceArray {
       std::memcpy(image, poison, length);
     });
   }
+  /// Places `count` elements of T, `offset` of them behind an aligned address, and uploads
+  /// element(i) for each.
+  template <class T, class Element>
+  void put(std::size_t count, Element element, StreamRef stream = {}, std::size_t offset = 0) {
+    place(offset * sizeof(T), count * sizeof(T));
+    for (std::size_t i = 0; i < count; ++i) set<T>(i, element(i));
+    upload(stream);
+  }
+  /// Sets element i of the image.
+  template <class T>
+  void set(std::size_t i, const T& x) {
+    std::memcpy(image() + i * sizeof(T), &x, sizeof(T));
+  }
+  /// Element i of the image.
+  template <class T>
+  T get(std::size_t i) const {
+    T x;
+    std::memcpy(static_cast<void*>(&x), image() + i * sizeof(T), sizeof(T));
+    return x;
+  }
   /// The data on the device, and in the image.
   void* device() const { return device_ + guard + offset_; }
   std::byte* image() const { return image_ + guard + offset_; }

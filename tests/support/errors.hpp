@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "plait/group.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -29,6 +31,28 @@ inline void expect_error(const std::optional<Error>& error, ErrorCode code,
   ASSERT_TRUE(error.has_value()) << "no error was thrown";
   EXPECT_EQ(name_of(error->code()), name_of(code)) << error->what();
   EXPECT_THAT(std::string(error->what()), message);
+}
+
+/// `call` throws `code`, and the text has all of these words.
+template <class... Words>
+void expect_throws(ErrorCode code, const std::function<void()>& call, const Words&... words) {
+  const auto error = error_of(call);
+  ASSERT_TRUE(error.has_value()) << "no error was thrown";
+  EXPECT_EQ(name_of(error->code()), name_of(code)) << error->what();
+  for (const std::string& word : std::initializer_list<std::string>{std::string(words)...})
+    EXPECT_THAT(std::string(error->what()), testing::HasSubstr(word));
+}
+template <class... Words>
+void expect_invalid(const std::function<void()>& call, const Words&... words) {
+  expect_throws(ErrorCode::invalid_argument, call, words...);
+}
+
+/// The calls as a group.
+inline std::function<void()> in_a_group(const std::function<void()>& calls) {
+  return [calls] {
+    const Group group;
+    calls();
+  };
 }
 
 /// The text of the error that `call` throws, which is expected to have this code.

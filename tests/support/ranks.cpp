@@ -16,10 +16,6 @@ std::unique_ptr<RankGroup>& cache() {
   return group;
 }
 
-}  // namespace
-
-namespace {
-
 BackendKind find_target() {
   if (const char* name = std::getenv("PLAIT_BACKEND"); name != nullptr && *name != '\0')
     return parse_backend(name);
@@ -119,16 +115,30 @@ RankGroup& RankGroup::cached(int ranks) {
 
 void RankGroup::drop_cached() { cache().reset(); }
 
-void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
-               const CommunicatorOptions& options) {
+void with_bootstraps(int ranks, const std::function<void(std::unique_ptr<Bootstrap>, int)>& body) {
   auto bootstraps = make_thread_bootstraps(ranks);
   on_threads(ranks, [&](int rank) {
     auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
     bootstrap->set_timeout(patience);
+    body(std::move(bootstrap), rank);
+  });
+}
+
+void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
+               const CommunicatorOptions& options) {
+  with_bootstraps(ranks, [&](std::unique_ptr<Bootstrap> bootstrap, int rank) {
     Communicator comm = Communicator::create(std::move(bootstrap), test_options(options));
     backend_of(comm).enter();  // a new thread begins with device 0
     body(comm, rank);
   });
+}
+
+std::unique_ptr<Graph> captured(Communicator& comm, StreamRef stream,
+                                const std::function<void()>& work) {
+  const DeviceScope device(backend_of(comm));
+  backend_of(comm).begin_capture(stream.native());
+  work();
+  return backend_of(comm).end_capture(stream.native());
 }
 
 }  // namespace plait::test

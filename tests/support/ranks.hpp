@@ -5,8 +5,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "backends/backend.hpp"
 #include "plait/plait.hpp"
 #include "support/device_array.hpp"
 
@@ -63,11 +66,57 @@ class RankGroup {
   bool broken_ = false;
 };
 
+/// `body(bootstrap, rank)` on a thread each.
+void with_bootstraps(int ranks, const std::function<void(std::unique_ptr<Bootstrap>, int)>& body);
+
 /// `body(comm, rank)` on fresh communicators without an arena.
 void run_ranks(int ranks, const std::function<void(Communicator&, int)>& body,
                const CommunicatorOptions& options = {});
+inline void run_ranks(int ranks, const CommunicatorOptions& options,
+                      const std::function<void(Communicator&, int)>& body) {
+  run_ranks(ranks, body, options);
+}
 
 /// Options with the target and the deadline of the tests filled in.
 CommunicatorOptions test_options(CommunicatorOptions options = {});
+
+/// The graph of what `work` enqueues on the stream.
+std::unique_ptr<Graph> captured(Communicator& comm, StreamRef stream,
+                                const std::function<void()>& work);
+
+/// Tests with several numbers of ranks.
+class ForRanks : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
+  static int ranks() { return GetParam(); }
+  /// With the communicators of the test before, if they are as many.
+  static void run(const RankGroup::Body& body) { RankGroup::cached(ranks()).run(body); }
+};
+
+/// Names a test's parameters: n3, or NAME_n3 for a tuple of both. Filters look for the ranks last.
+struct TestName {
+  template <class T>
+  std::string operator()(const testing::TestParamInfo<T>& test) const {
+    return of(test.param);
+  }
+  static std::string of(int ranks) { return "n" + std::to_string(ranks); }
+  static std::string of(const std::string& name) { return name; }
+  template <class T>
+  static std::string of(const T& named) {
+    return test_name(named);
+  }
+  template <class T>
+  static std::string of(const std::tuple<T, int>& both) {
+    return of(std::get<0>(both)) + "_" + of(std::get<1>(both));
+  }
+  template <class T>
+  static std::string of(const std::tuple<int, T>& both) {
+    return of(std::get<1>(both)) + "_" + of(std::get<0>(both));
+  }
+};
+/// Makes the fixture NAME a ForRanks, for each number of ranks that the generator gives.
+#define PLAIT_FOR_RANKS(NAME, ...) \
+  using NAME = ForRanks;           \
+  INSTANTIATE_TEST_SUITE_P(All, NAME, __VA_ARGS__, TestName())
 
 }  // namespace plait::test

@@ -35,15 +35,11 @@ struct ReducingSubject {
 
 /// All that can be called on `comm`, whose results have the terms of all ranks.
 inline std::vector<ReducingSubject> reducing_subjects(const Communicator& comm) {
-  std::vector<Subject> all;
-  for (const std::string& name : all_reduce_algorithms()) all.emplace_back(name);
-  for (const Subject& subject : other_algorithms())
-    if (facts_of(subject.collective).reduces && !is_scan(subject.collective))
-      all.push_back(subject);
   std::vector<ReducingSubject> subjects;
-  for (const Subject& subject : all)
+  for (const Subject& subject : all_algorithms())
     for (const bool symmetric : {false, true})
-      if (is_served(comm, subject.of({.count = 64, .symmetric = symmetric})))
+      if (facts_of(subject.collective).reduces && !is_scan(subject.collective) &&
+          is_served(comm, subject.of({.count = 64, .symmetric = symmetric})))
         subjects.push_back({subject.collective, subject.algorithm, symmetric});
   return subjects;
 }

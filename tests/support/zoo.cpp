@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,53 @@ void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subjec
                              .threads = threads[levels[1]],
                              .seed = 5}),
                  levels[3]));
+}
+
+void check_graphs_and_groups(Communicator& comm, Arena& arena, const Subject& subject,
+                             const std::vector<std::size_t>& counts) {
+  const Stream stream = comm.create_stream();
+  std::uint64_t seed = 0;
+  for (const Way way : {Way::captured, Way::grouped})
+    for (std::size_t place = 0; place < places; ++place)
+      for (const std::size_t count : counts) {
+        const Case c = subject.of({.type = DataType::i32,
+                                   .count = count,
+                                   .in_place = place % 2 == 1,
+                                   .symmetric = place / 2 == 1,
+                                   .root = comm.size() - 1,
+                                   .seed = ++seed,
+                                   .way = way});
+        if (is_served(comm, c)) check(comm, arena, c, stream);
+      }
+}
+
+void check_calls_in_a_row(Communicator& comm, const std::vector<Subject>& subjects,
+                          std::uint64_t calls) {
+  constexpr std::size_t at_once = 10, longest = 5000;
+  std::vector<std::unique_ptr<Arena>> arenas;
+  std::vector<Arena*> each;
+  for (std::size_t i = 0; i < at_once; ++i) {
+    arenas.push_back(std::make_unique<Arena>(
+        comm, (longest * static_cast<std::size_t>(comm.size()) + 10) * sizeof(std::uint64_t)));
+    each.push_back(arenas.back().get());
+  }
+  const Stream stream = comm.create_stream();
+  for (std::uint64_t i = 0; i < calls;) {
+    std::vector<Case> cases;
+    while (cases.size() < at_once) {
+      const std::uint64_t h = hash(i++);
+      const Case c = subjects[h % subjects.size()].of(
+          {.type = DataType::u64,
+           .count = 1 + (h >> 10) % (i % 7 == 0 ? longest : 200),
+           .in_place = (h >> 32) % 2 == 0,
+           .symmetric = (h >> 33) % 2 == 0,
+           .root = static_cast<int>((h >> 34) % static_cast<unsigned>(comm.size())),
+           .seed = h});
+      if (is_served(comm, c)) cases.push_back(c);
+    }
+    check_together(comm, each, cases, stream);
+  }
+  comm.bootstrap().barrier();  // no rank frees memory that a slower one still checks
 }
 
 void check_repeated_in_place(Communicator& comm, Arena& arena, std::size_t count, int calls,

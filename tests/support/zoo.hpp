@@ -59,6 +59,9 @@ struct Subject {
     c.algorithm = algorithm;
     return c;
   }
+  friend std::string test_name(const Subject& subject) {
+    return std::string(name_of(subject.collective)) + "_" + subject.algorithm;
+  }
 };
 
 /// Runs the case and checks the result, the guard bands, the input (as far as it is not received
@@ -80,8 +83,15 @@ std::vector<std::size_t> odd_counts();
 
 /// Names of the registered all-reduce algorithms that the target can run.
 std::vector<std::string> all_reduce_algorithms();
+/// The same as subjects.
+std::vector<Subject> all_reduces();
 /// The same for all other collectives but the barrier.
 std::vector<Subject> other_algorithms();
+
+/// All of both.
+std::vector<Subject> all_algorithms();
+/// Every collective but the barrier, without a name: what is chosen.
+std::vector<Subject> chosen_ones();
 
 /// Many sums of f64, one after the other in the same symmetric memory without the host in between:
 /// call k + 1 must not read or write the memory before call k is done on all ranks. Nothing happens
@@ -107,5 +117,12 @@ void check_all_counts(Communicator& comm, Arena& arena, const Subject& subject,
                       const std::vector<DataType>& types);
 void check_large(Communicator& comm, Arena& arena, const Subject& subject, std::size_t bytes);
 void check_launch_shapes(Communicator& comm, Arena& arena, const Subject& subject);
+void check_graphs_and_groups(Communicator& comm, Arena& arena, const Subject& subject,
+                             const std::vector<std::size_t>& counts);
+
+/// So many calls of all sorts, without waiting in between, so that ranks run ahead of each other as
+/// far as they can.
+void check_calls_in_a_row(Communicator& comm, const std::vector<Subject>& subjects,
+                          std::uint64_t calls);
 
 }  // namespace plait::test
