@@ -28,11 +28,10 @@ step() {  # step SECONDS TOOL RANKS TESTS
     "$([ "$status" = 0 ] && echo ok || echo "FAILED: exit $status")"
 }
 
-step 120 memcheck 2 '*AllTypes*'
-step 120 memcheck 2 '*MpiCollectives*'
-step 180 memcheck 3 '*AllTypes*'
-step 60 synccheck 2 '*AllCounts*'
-step 120 racecheck 2 '*AllCounts/flash*:*AllCounts/stream'
+step 240 memcheck 2 '*AllTypes*'
+step 180 memcheck 3 '*AllTypes*/all_reduce*'
+step 60 synccheck 2 '*AllCounts/all_reduce*'
+step 120 racecheck 2 '*AllCounts/all_reduce_flash*:*AllCounts/all_reduce_stream'
 tools/check_skips.py --list "$bundle/skips.txt" cuda "$out"/sanitize-*.log || failed=$((failed + 1))
 echo "failed steps: $failed"
 [ "$failed" = 0 ]

@@ -80,17 +80,15 @@ class InEnvironment {
   unsigned before_;
 };
 
-class FloatingPoint : public testing::TestWithParam<int> {
+class FloatingPoint : public ForRanks {
  protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
   static void run(const std::function<void(Communicator&, Arena&, const ReducingSubject&)>& body) {
-    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+    ForRanks::run([&](Communicator& comm, Arena& arena) {
       for (const ReducingSubject& subject : reducing_subjects(comm)) body(comm, arena, subject);
     });
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, FloatingPoint, testing::Values(2, 3, 4, 5, 8),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+INSTANTIATE_TEST_SUITE_P(All, FloatingPoint, testing::Values(2, 3, 5, 8), TestName());
 
 /// Every code of 16-bit and 8-bit floats on rank 0, and any bits elsewhere, of which every fourth
 /// is subnormal.
@@ -294,8 +292,7 @@ void check_places(Communicator& comm, Arena& arena, const Case& wanted) {
 
 /// The result of one term, too: by one rank, and of a scan.
 TEST(FloatingPointPlaces, ANaNHasOneBitPatternInPlaceAndOutOfPlace) {
-  std::vector<Subject> subjects = other_algorithms();
-  for (const std::string& name : all_reduce_algorithms()) subjects.emplace_back(name);
+  std::vector<Subject> subjects = all_algorithms();
   for (const Collective collective : collectives) subjects.emplace_back(collective, "");
   for (const int ranks : {1, 2, 3})
     RankGroup::cached(ranks).run([&](Communicator& comm, Arena& arena) {

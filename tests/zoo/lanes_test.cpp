@@ -73,12 +73,14 @@ std::vector<Carrier> carriers() {
   return all;
 }
 void PrintTo(const Carrier& carrier, std::ostream* out) { *out << carrier.name; }
+std::string test_name(const Carrier& carrier) { return carrier.name; }
 
 /// Those of the other collectives. `slots` 0: not known, as above.
 struct OtherCarrier {
   Subject subject;
   std::uint32_t slots;
 };
+std::string test_name(const OtherCarrier& carrier) { return test_name(carrier.subject); }
 std::vector<OtherCarrier> other_carriers() {
   const std::map<std::string, std::uint32_t> known{{"chain", chain::slots},
                                                    {"direct_push", direct_push::slots}};
@@ -169,14 +171,11 @@ class Lanes : public testing::TestWithParam<std::tuple<int, Carrier>> {
     return static_cast<std::size_t>(ranks() - 1) * carrier().phases * bytes;
   }
 };
-std::string name_of_case(const testing::TestParamInfo<std::tuple<int, Carrier>>& test) {
-  return fmt::format("{}_n{}", std::get<1>(test.param).name, std::get<0>(test.param));
-}
 // Ordered by ranks: the cached group of communicators is made once for all algorithms, and not
 // before each.
 INSTANTIATE_TEST_SUITE_P(All, Lanes,
                          testing::Combine(testing::Values(2, 3, 4), testing::ValuesIn(carriers())),
-                         name_of_case);
+                         TestName());
 
 /// One block, slots of 1 or 2 KB, 64 times all of them and more; the counters pass 2^32 and 2^31 in
 /// the middle of a message.
@@ -215,7 +214,7 @@ TEST_P(Lanes, SlotsGoRoundManyTimesInACall) {
 class LaneSeries : public Lanes {};
 INSTANTIATE_TEST_SUITE_P(All, LaneSeries,
                          testing::Combine(testing::Values(2), testing::ValuesIn(carriers())),
-                         name_of_case);
+                         TestName());
 
 TEST_P(LaneSeries, LongMessages) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "5M");
@@ -255,13 +254,8 @@ void Lanes::check_order_of_terms(Communicator& comm, Arena& arena, unsigned bloc
     return wide<T>(hash(count, static_cast<std::uint64_t>(rank), i), 12);
   };
   DeviceArray &send = arena.symmetric_send, &recv = arena.symmetric_recv;
-  send.place(0, count * sizeof(T));
+  send.put<T>(count, [&](std::size_t i) { return input(comm.rank(), i); });
   recv.place(0, count * sizeof(T));
-  for (std::size_t i = 0; i < count; ++i) {
-    const T x = input(comm.rank(), i);
-    std::memcpy(send.image() + i * sizeof(T), &x, sizeof(T));
-  }
-  send.upload({});
   recv.upload({});
   comm.all_reduce(send.device(), recv.device(), count, data_type_of<T>, ReduceOp::sum, {},
                   {.algorithm = name(), .blocks = blocks});
@@ -325,11 +319,7 @@ class OtherLanes : public testing::TestWithParam<std::tuple<OtherCarrier, int>> 
 INSTANTIATE_TEST_SUITE_P(All, OtherLanes,
                          testing::Combine(testing::ValuesIn(other_carriers()),
                                           testing::Values(2, 3, 4)),
-                         [](const auto& test) {
-                           const Subject& subject = std::get<0>(test.param).subject;
-                           return fmt::format("{}_{}_n{}", name_of(subject.collective),
-                                              subject.algorithm, std::get<1>(test.param));
-                         });
+                         TestName());
 
 /// As above: one block, small slots many times, counters that wrap; also where some ranks only
 /// send, or only receive.

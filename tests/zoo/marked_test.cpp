@@ -150,15 +150,10 @@ void compare(Communicator& comm, Arena& arena, const Subject& subject, ReduceOp 
     report(comm, fmt::format("{}: ranks have different bits", subject.name));
 }
 
-class Patterns : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, Patterns, testing::Values(2, 3, 4, 8),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(Patterns, testing::Values(2, 3, 8));
 
 TEST_P(Patterns, GiveTheBitsThatOthersGive) {
-  RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+  run([&](Communicator& comm, Arena& arena) {
     for (const Subject& subject : subjects)
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::avg})
         for (const std::size_t offset : {0u, 1u, 3u}) {

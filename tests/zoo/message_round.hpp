@@ -68,7 +68,11 @@ class Round {
     if (end.sends) comm_.send(address(end), end.count, end.type, end.peer, stream, options);
     else comm_.recv(address(end), end.count, end.type, end.peer, stream, options);
   }
-  void call_all(StreamRef stream = {}) const {
+  void call_all(StreamRef stream = {}, bool in_a_group = false) const {
+    if (in_a_group) {
+      const Group group;
+      return call_all(stream);
+    }
     for (const End& end : ends_) call(end, stream);
   }
   std::byte* address(const End& end) const {
@@ -128,11 +132,15 @@ inline std::vector<std::string> ways() {
   return names;
 }
 
-class Messages : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  void run(const RankGroup::Body& body) const { RankGroup::cached(GetParam()).run(body); }
-};
+/// Numbers of ranks, from `first` on. More than five are tried once.
+inline auto message_ranks(int first = 1) {
+  std::vector<int> all;
+  for (const int ranks : {1, 2, 3, 5, 8})
+    if (ranks >= first && (ranks < 8 || !under_tsan)) all.push_back(ranks);
+  return testing::ValuesIn(all);
+}
+
+using Messages = ForRanks;
 
 /// Outside of groups: a rank alone sends to itself only in one.
 using MessagesOfSeveral = Messages;

@@ -20,10 +20,8 @@
 namespace plait::test {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(All, Messages, testing::Range(1, under_tsan ? 5 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
-INSTANTIATE_TEST_SUITE_P(All, MessagesOfSeveral, testing::Range(2, under_tsan ? 5 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+INSTANTIATE_TEST_SUITE_P(All, Messages, message_ranks(), TestName());
+INSTANTIATE_TEST_SUITE_P(All, MessagesOfSeveral, message_ranks(2), TestName());
 
 /// Any rank sends any number of messages of any kind to any other, and to itself, in one group.
 TEST_P(Messages, AllToAllInGroups) {
@@ -45,10 +43,7 @@ TEST_P(Messages, AllToAllInGroups) {
           }
         }
       messages.begin();
-      {
-        const Group group;
-        messages.call_all();
-      }
+      messages.call_all({}, true);
       messages.expect_right();
     }
   });
@@ -130,10 +125,7 @@ TEST(ManyRanks, InOneGroup) {
       messages.add(false, peer, DataType::i32, 5, "");
     }
     messages.begin();
-    {
-      const Group all;
-      messages.call_all();
-    }
+    messages.call_all({}, true);
     messages.expect_right();
   });
 }
@@ -156,10 +148,7 @@ TEST(ManyMessages, InOneGroup) {
       }
       const std::uint64_t launches = comm.statistics().launches;
       messages.begin();
-      {
-        const Group all;
-        messages.call_all();
-      }
+      messages.call_all({}, true);
       messages.expect_right();
       EXPECT_GT(comm.statistics().launches - launches, 3u);
       EXPECT_LT(comm.statistics().launches - launches, 60u);
@@ -181,12 +170,7 @@ TEST_P(MessagesOfSeveral, GroupedOnOneSide) {
           messages.add(true, 0, DataType::f32, count, way);
       }
       messages.begin();
-      if (comm.rank() == 0) {
-        const Group group;
-        messages.call_all();
-      } else {
-        messages.call_all();
-      }
+      messages.call_all({}, comm.rank() == 0);
       messages.expect_right();
     }
   });
@@ -221,34 +205,6 @@ TEST_P(Messages, BetweenCollectives) {
       EXPECT_EQ(*host, static_cast<std::uint32_t>(comm.size() * comm.size()));
     }
     backend_of(comm).deallocate_pinned(host);
-  });
-}
-
-TEST_P(Messages, AllToAllV) {
-  run([](Communicator& comm, Arena& arena) {
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    for (std::uint64_t round = 0; round < (under_tsan ? 6 : 30); ++round) {
-      const auto count = [&](int from, int to) {
-        const std::uint64_t h =
-            hash(round, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to));
-        return h % 3 == 0 ? std::size_t{0} : h % 7 == 0 ? (h >> 8) % 20000 : (h >> 8) % 100;
-      };
-      Round messages(comm, arena, round);
-      std::vector<std::size_t> send_counts, send_begins, recv_counts, recv_begins;
-      for (int other = 0; other < comm.size(); ++other) {
-        messages.add(true, other, DataType::bf16, count(comm.rank(), other), "", 6);
-        messages.add(false, other, DataType::bf16, count(other, comm.rank()), "", 2);
-      }
-      for (const Round::End& end : messages.ends()) {
-        (end.sends ? send_counts : recv_counts).push_back(end.count);
-        (end.sends ? send_begins : recv_begins).push_back(end.at / 2);
-      }
-      ASSERT_EQ(send_counts.size(), ranks);
-      messages.begin();
-      comm.all_to_all_v(arena.send.device(), {send_counts, send_begins}, arena.recv.device(),
-                        {recv_counts, recv_begins}, DataType::bf16);
-      messages.expect_right();
-    }
   });
 }
 
@@ -313,12 +269,7 @@ TEST_P(Messages, CapturedOnceReplayedOften) {
     };
     Round& first = fill(0);
     comm.synchronize(stream);
-    backend_of(comm).begin_capture(stream.native());
-    {
-      const Group group;
-      first.call_all(stream);
-    }
-    const auto graph = backend_of(comm).end_capture(stream.native());
+    const auto graph = captured(comm, stream, [&] { first.call_all(stream, true); });
     for (std::uint64_t replay = 1; replay < 12; ++replay) {
       Round& round = fill(replay);
       graph->launch(stream.native());
@@ -354,9 +305,7 @@ TEST_P(Messages, AlongALineWithEnds) {
       if (way != 2) {
         call();
       } else {
-        backend_of(comm).begin_capture(stream.native());
-        call();
-        const auto graph = backend_of(comm).end_capture(stream.native());
+        const auto graph = captured(comm, stream, call);
         graph->launch(stream.native());
       }
       messages.expect_right(stream);

@@ -7,16 +7,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "backends/backend.hpp"
 #include "plait/mpi.hpp"
-#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
 #include "support/run_tests.hpp"
+#include "support/zoo.hpp"
 
 namespace plait::test {
 namespace {
@@ -37,19 +36,6 @@ CommunicatorOptions options_for(std::optional<BackendKind> target) {
   options.backend = target;
   options.timeout = patience;
   return options;
-}
-
-void expect_sums(Communicator& comm) {
-  constexpr std::size_t count = 5000;
-  std::vector<float> data(count);
-  for (std::size_t i = 0; i < count; ++i)
-    data[i] = element<float>(1, comm.rank(), i, ReduceOp::sum);
-  const Stream stream = comm.create_stream();
-  comm.all_reduce(data.data(), data.data(), count, DataType::f32, ReduceOp::sum, stream,
-                  {.algorithm = {}, .threads = 8});
-  comm.synchronize(stream);
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(data[i], expected<float>(1, comm.size(), i, ReduceOp::sum, 1)) << i;
 }
 
 class SharedDevice : public testing::Test {
@@ -81,17 +67,17 @@ TEST_F(SharedDevice, IsForProcessesThatMay) {
   for (const auto target : {std::optional(BackendKind::cuda), std::optional<BackendKind>()}) {
     Communicator comm = make_communicator(MPI_COMM_WORLD, options_for(target));
     EXPECT_EQ(backend_of(comm).info().backend, BackendKind::cuda);
-    expect_sums(comm);
+    Arena arena(comm);
+    const Stream stream = comm.create_stream();
+    EXPECT_TRUE(check(comm, arena, {.count = 5000, .threads = 8}, stream));
   }
 }
 
 /// In one process the default stream is the device's, and so all ranks' together.
 TEST_F(SharedDevice, IsNotForThreads) {
   const ScopedEnvironment permission("PLAIT_SHARE_DEVICES", "1");
-  const auto error = error_of([] {
-    run_ranks(
-        2, [](Communicator&, int) {}, options_for(BackendKind::cuda));
-  });
+  const auto error =
+      error_of([] { run_ranks(2, options_for(BackendKind::cuda), [](Communicator&, int) {}); });
   expect_error(
       error, ErrorCode::unsupported,
       HasSubstr("ranks 0 and 1 are threads of one process and share cuda device 0000:17:00.0"));

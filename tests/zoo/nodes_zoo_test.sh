@@ -3,7 +3,7 @@
 #   of PROGRAM (wire_ranks) on each of NODES nodes: what ALGORITHM sends for an all_reduce, by the
 #   counters of the interfaces, as a part of what `rails` has to send; with commas, for each node
 # nodes_zoo_test.sh NODES_SCRIPT NODES RANKS zoo MPIRUN PROGRAM    all tests of PROGRAM
-#   (mpi_nodes_test) there
+#   (mpi_zoo_test) there
 # The nodes are namespaces (tools/nodes.sh). Where there are none, the test is skipped.
 set -uo pipefail
 skip() { echo "SKIPPED: $*"; exit 77; }

@@ -68,13 +68,9 @@ T element(int rank, std::size_t i) {
 template <class T, class Operation>
 void check(Communicator& comm, Arena& arena, const std::string& algorithm, std::size_t count,
            bool in_place) {
-  arena.send.place(sizeof(T), count * sizeof(T));
+  arena.send.put<T>(
+      count, [&](std::size_t i) { return element<T>(comm.rank(), i); }, {}, 1);
   arena.recv.place(0, count * sizeof(T));
-  for (std::size_t i = 0; i < count; ++i) {
-    const T x = element<T>(comm.rank(), i);
-    std::memcpy(arena.send.image() + i * sizeof(T), &x, sizeof(T));
-  }
-  arena.send.upload({});
   arena.recv.upload({});
   DeviceArray& result = in_place ? arena.send : arena.recv;
   comm.all_reduce(arena.send.device(), result.device(), count, data_type_of<T>, ReduceOp::sum, {},
@@ -83,29 +79,26 @@ void check(Communicator& comm, Arena& arena, const std::string& algorithm, std::
   comm.synchronize();
   ASSERT_EQ(result.damage(), "");
   for (std::size_t i = 0; i < count; ++i) {
-    T got, wanted = element<T>(0, i);
+    T wanted = element<T>(0, i);
     for (int rank = 1; rank < comm.size(); ++rank)
       wanted = Operation()(wanted, element<T>(rank, i));
-    std::memcpy(&got, result.image() + i * sizeof(T), sizeof(T));
-    ASSERT_TRUE(got == wanted) << algorithm << ", rank " << comm.rank() << ", element " << i
-                               << " of " << count;
+    ASSERT_TRUE(result.get<T>(i) == wanted)
+        << algorithm << ", rank " << comm.rank() << ", element " << i << " of " << count;
   }
 }
 
-class OwnReductions : public testing::TestWithParam<std::tuple<const char*, int>> {};
+class OwnReductions : public testing::TestWithParam<std::tuple<std::string, int>> {};
 INSTANTIATE_TEST_SUITE_P(All, OwnReductions,
                          testing::Combine(testing::Values("own_oneshot", "own_twoshot",
                                                           "own_stream"),
                                           testing::Values(1, 2, 3, 4)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", std::get<0>(test.param),
-                                              std::get<1>(test.param));
-                         });
+                         TestName());
 
 TEST_P(OwnReductions, AreRight) {
-  const auto& [algorithm, ranks] = GetParam();
+  const std::string& name = std::get<0>(GetParam());
+  const int ranks = std::get<1>(GetParam());
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
-  RankGroup::cached(ranks).run([name = std::string(algorithm)](Communicator& comm, Arena& arena) {
+  RankGroup::cached(ranks).run([&](Communicator& comm, Arena& arena) {
     for (const std::size_t count : {1, 2, 3, 7, 64, 1001, 30'000})
       for (const bool in_place : {false, true}) {
         check<Complex, Product>(comm, arena, name, count, in_place);
@@ -116,9 +109,10 @@ TEST_P(OwnReductions, AreRight) {
 
 /// Only a call that names it gets one.
 TEST_P(OwnReductions, AreNeverChosen) {
-  const auto& [algorithm, ranks] = GetParam();
+  const std::string& name = std::get<0>(GetParam());
+  const int ranks = std::get<1>(GetParam());
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
-  RankGroup::cached(ranks).run([name = std::string(algorithm)](Communicator& comm, Arena& arena) {
+  RankGroup::cached(ranks).run([&](Communicator& comm, Arena& arena) {
     for (const std::size_t count : {1, 1000, 1'000'000})
       for (const DataType type : {DataType::f64, DataType::bf16}) {
         const Call call{.type = type, .count = count};
@@ -127,11 +121,13 @@ TEST_P(OwnReductions, AreNeverChosen) {
       }
     arena.send.place(0, sizeof(float));
     arena.recv.place(0, sizeof(float));
-    expect_error(error_of([&] {
-                   comm.all_reduce(arena.send.device(), arena.recv.device(), 1, DataType::f32,
-                                   ReduceOp::sum, {}, {.algorithm = name});
-                 }),
-                 ErrorCode::unsupported, HasSubstr("only own elements"));
+    expect_throws(
+        ErrorCode::unsupported,
+        [&] {
+          comm.all_reduce(arena.send.device(), arena.recv.device(), 1, DataType::f32, ReduceOp::sum,
+                          {}, {.algorithm = name});
+        },
+        "only own elements");
   });
 }
 

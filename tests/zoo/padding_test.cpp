@@ -49,9 +49,7 @@ const FamilyRegistration<MarkedDirect, adding_collectives> direct;
 constexpr std::array relayed = {Collective::reduce};
 const FamilyRegistration<MarkedRelay, relayed> relay;
 
-class Padding : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(All, Padding, testing::Values(1, 2, 3, 4, 5, 8),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(Padding, testing::Values(1, 2, 3, 4, 5, 8));
 
 TEST_P(Padding, IsNotAddedUp) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "communicator/selection/selection.hpp"
 #include "support/covering.hpp"
 #include "support/placed.hpp"
 #include "support/ranks.hpp"
@@ -69,30 +69,23 @@ TEST(Terms, TellOrdersApart) {
   });
 }
 
-class RankOrder : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, RankOrder, testing::Range(1, under_tsan ? 6 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(RankOrder, testing::Range(1, under_tsan ? 6 : 9));
 
 /// Whether the algorithm serves the call and says that it reduces it in rank order: whether the
 /// policy could choose it.
 bool claims(const Communicator& comm, const Placing& placing, DataType type) {
-  const std::string text = comm.explain(placing.as_case(type).call(comm.size()),
-                                        {.algorithm = std::string("reproducible")}),
-                    line = "\n  " + placing.algorithm + " ";
-  const auto start = text.find(line);
-  if (start == std::string::npos) throw std::runtime_error("not listed:\n" + text);
-  return text.substr(start, text.find('\n', start + 1) - start).find(" no: ") == std::string::npos;
+  const Case wanted = placing.as_case(type);
+  return is_served(comm, wanted) && Registry::instance()
+                                        .find(placing.algorithm, placing.collective)
+                                        ->reduces_in_rank_order(in_words(wanted.call(comm.size())),
+                                                                selector_of(comm).topology());
 }
 
 TEST_P(RankOrder, IsThatOfAllThatClaimIt) {
-  std::vector<Subject> subjects;
-  for (const std::string& name : all_reduce_algorithms()) subjects.emplace_back(name);
-  for (const Subject& subject : other_algorithms())
-    if (facts_of(subject.collective).reduces) subjects.push_back(subject);
-  RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+  std::vector<Subject> subjects = all_algorithms();
+  std::erase_if(subjects,
+                [](const Subject& subject) { return !facts_of(subject.collective).reduces; });
+  run([&](Communicator& comm, Arena& arena) {
     std::set<std::string> claiming;
     std::uint64_t round = 0;
     for_floats([&]<class T>() {

@@ -100,7 +100,7 @@ void check_now(Communicator& comm, Arena& arena, const Terms<T>& terms, const Pl
   call.wrong();
 }
 
-/// Small messages of all floats and operations.
+/// Small messages of all floats and operations, by launches of many shapes.
 TEST_P(Reproducible, TypesAndOperations) {
   run([](Communicator& comm, Arena& arena) {
     for (const DataType type : {DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
@@ -112,8 +112,11 @@ TEST_P(Reproducible, TypesAndOperations) {
                                     ReduceOp::avg, ReduceOp::premul_sum})
             for_places(comm, static_cast<unsigned>(op), [&](Placing placing) {
               placing.op = op;
-              for (const std::size_t count : {5u, 1024u}) {
+              for (const std::size_t count : {5u, 1024u, 9000u}) {
+                const std::uint64_t h = hash(placing.first, sizeof(T), count);
                 placing.count = count;
+                placing.blocks = static_cast<unsigned>(h % 8);
+                placing.threads = static_cast<unsigned>(h / 8 % 9);
                 check_now(comm, arena, terms, placing);
               }
             });
@@ -145,10 +148,7 @@ TEST_P(Reproducible, ComplexProducts) {
       for (const bool scans : {false, true}) {
         DeviceArray& data = arena.send;
         data.place(8, count * sizeof(C));  // as far as a complex number must be aligned
-        for (std::size_t i = 0; i < count; ++i) {
-          const C x = term(comm.rank(), i);
-          std::memcpy(data.image() + i * sizeof(C), &x, sizeof(C));
-        }
+        for (std::size_t i = 0; i < count; ++i) data.set(i, term(comm.rank(), i));
         data.upload({});
         void* const at = data.device();
         if (scans) comm.scan(at, at, count, DataType::complex_f64, ReduceOp::prod);
@@ -189,21 +189,6 @@ TEST_P(Reproducible, SizesAndOffsets) {
   });
 }
 
-TEST_P(Reproducible, LaunchShapes) {
-  run([](Communicator& comm, Arena& arena) {
-    const Terms<bf16> terms(comm.size());
-    for (const unsigned blocks : {1u, 2u, 7u})
-      for (const unsigned threads : {1u, 3u, 8u})
-        for (const std::size_t count : {40u, 9000u})
-          for_places(comm, 8 * blocks + threads, [&](Placing placing) {
-            placing.count = count;
-            placing.blocks = blocks;
-            placing.threads = threads;
-            check_now(comm, arena, terms, placing);
-          });
-  });
-}
-
 /// In groups that share launches, and in graphs.
 TEST_P(Reproducible, GroupsAndGraphs) {
   run([](Communicator& comm, Arena&) {
@@ -215,7 +200,7 @@ TEST_P(Reproducible, GroupsAndGraphs) {
     Backend& backend = backend_of(comm);
     for_places(comm, 1, [&](Placing placing) {
       for (const std::size_t most : {100u, 8000u})
-        for (const bool captured : {false, true}) {
+        for (const bool by_graph : {false, true}) {
           std::vector<std::unique_ptr<Placed<float>>> calls;
           for (std::size_t i = 0; i < arenas.size(); ++i) {
             placing.count = 1 + most * i / (arenas.size() - 1);
@@ -228,11 +213,9 @@ TEST_P(Reproducible, GroupsAndGraphs) {
             for (const auto& call : calls) call->enqueue(stream);
             group.end();
           };
-          if (captured) {
+          if (by_graph) {
             const DeviceScope device(backend);
-            backend.begin_capture(stream.native());
-            enqueue();
-            const auto graph = backend.end_capture(stream.native());
+            const auto graph = captured(comm, stream, enqueue);
             graph->launch(stream.native());
             backend.synchronize(stream.native());
           } else {
@@ -320,13 +303,14 @@ TEST_F(ReproducibleTrio, RefusesOtherAlgorithms) {
     const auto sum = [&](DataType type, const char* algorithm) {
       comm.all_reduce(data, data, 100, type, ReduceOp::sum, {}, {.algorithm = algorithm});
     };
-    EXPECT_THAT(message_of(ErrorCode::invalid_argument, [&] { sum(DataType::f32, "ring"); }),
-                HasSubstr(fmt::format("all_reduce: rank {}: algorithm ring: it does not reduce f32 "
-                                      "in rank order, which a reproducible communicator requires",
-                                      comm.rank())));
-    EXPECT_THAT(message_of(ErrorCode::unsupported, [&] { sum(DataType::f32, "p2p"); }),
-                HasSubstr("policy p2p: none of its algorithms serves this call of a reproducible "
-                          "communicator"));
+    expect_invalid([&] { sum(DataType::f32, "ring"); },
+                   fmt::format("all_reduce: rank {}: algorithm ring: it does not reduce f32 "
+                               "in rank order, which a reproducible communicator requires",
+                               comm.rank()));
+    expect_throws(
+        ErrorCode::unsupported, [&] { sum(DataType::f32, "p2p"); },
+        "policy p2p: none of its algorithms serves this call of a reproducible "
+        "communicator");
     sum(DataType::i32, "ring");  // integers have one sum
     sum(DataType::f32, "stream");
     sum(DataType::f32, "yali");
@@ -388,20 +372,17 @@ TEST_F(ReproducibleTrio, ByEnvironment) {
 /// Rules give way where they name another algorithm.
 TEST_F(ReproducibleTrio, TakesRulesThatFit) {
   const ScopedEnvironment environment("PLAIT_ALGO", "ring;0-4K=oneshot_ll;reduce:chain");
-  run_ranks(
-      3,
-      [](Communicator& comm, int) {
-        Call call{.count = 64};
-        EXPECT_EQ(comm.chosen(call), "oneshot_ll");
-        EXPECT_NE(comm.chosen(middling), "ring");
-        call.type = DataType::i64;
-        EXPECT_EQ(comm.chosen(call), "ring");
-        call.collective = Collective::reduce;
-        EXPECT_EQ(comm.chosen(call), "chain");
-        call.type = DataType::f64;
-        EXPECT_NE(comm.chosen(call), "chain");
-      },
-      reproducible());
+  run_ranks(3, reproducible(), [](Communicator& comm, int) {
+    Call call{.count = 64};
+    EXPECT_EQ(comm.chosen(call), "oneshot_ll");
+    EXPECT_NE(comm.chosen(middling), "ring");
+    call.type = DataType::i64;
+    EXPECT_EQ(comm.chosen(call), "ring");
+    call.collective = Collective::reduce;
+    EXPECT_EQ(comm.chosen(call), "chain");
+    call.type = DataType::f64;
+    EXPECT_NE(comm.chosen(call), "chain");
+  });
 }
 
 TEST_F(ReproducibleTrio, IsAgreedOn) {
@@ -411,9 +392,9 @@ TEST_F(ReproducibleTrio, IsAgreedOn) {
     bootstrap->set_timeout(patience);
     CommunicatorOptions options = test_options();
     options.reproducible = rank == 2;
-    EXPECT_THAT(message_of(ErrorCode::mismatch,
-                           [&] { Communicator::create(std::move(bootstrap), options); }),
-                HasSubstr("reproducible=1"));
+    expect_throws(
+        ErrorCode::mismatch, [&] { Communicator::create(std::move(bootstrap), options); },
+        "reproducible=1");
   });
 }
 

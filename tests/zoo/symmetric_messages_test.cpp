@@ -15,6 +15,7 @@
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
+#include "zoo/message_round.hpp"
 
 namespace plait::test {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::vector<std::string> ways() {
+std::vector<std::string> all_ways() {
   std::vector<std::string> names{""};
   for (const Subject& subject : other_algorithms())
     if (subject.collective == Collective::send_recv) names.push_back(subject.algorithm);
@@ -111,19 +112,13 @@ class Shifts {
   std::size_t end_ = 0;
 };
 
-class SymmetricMessages : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  void run(const RankGroup::Body& body) const { RankGroup::cached(GetParam()).run(body); }
-};
-INSTANTIATE_TEST_SUITE_P(All, SymmetricMessages, testing::Range(1, under_tsan ? 5 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(SymmetricMessages, message_ranks());
 
 /// Alone: every way, by any number of blocks; one call follows another into the same memory.
 TEST_P(SymmetricMessages, OneAfterTheOther) {
   run([](Communicator& comm, Arena& arena) {
     std::uint64_t seed = static_cast<unsigned>(comm.size());
-    const auto names = ways();
+    const auto names = all_ways();
     constexpr unsigned blocks[] = {0, 1, 3, 200};
     constexpr std::size_t longest[] = {9, 5000, under_tsan ? 20000 : 300000};
     for (const Levels& levels :
@@ -171,7 +166,7 @@ TEST_P(SymmetricMessages, OfDifferentSizes) {
 /// memory.
 TEST_P(SymmetricMessages, InGroups) {
   run([](Communicator& comm, Arena& arena) {
-    const auto names = ways();
+    const auto names = all_ways();
     const int before = (comm.rank() + comm.size() - 1) % comm.size();
     for (std::uint64_t round = 0; round < (under_tsan ? 12 : 60); ++round) {
       Shifts shifts(comm, arena, round);
@@ -211,7 +206,7 @@ TEST_P(SymmetricMessages, GroupedOnOneSide) {
     const auto content = [](int sender, std::size_t i) {
       return static_cast<std::byte>(hash(7, static_cast<std::uint64_t>(sender), i));
     };
-    for (const std::string& way : ways())
+    for (const std::string& way : all_ways())
       for (const bool root_sends : {true, false}) {
         const auto ranks = static_cast<std::size_t>(comm.size());
         arena.send.place(0, room);
@@ -259,15 +254,15 @@ TEST_P(SymmetricMessages, GroupedOnOneSide) {
 TEST_P(SymmetricMessages, InAGraph) {
   run([](Communicator& comm, Arena& arena) {
     Shifts shifts(comm, arena, 5);
-    for (const std::string& way : ways()) shifts.add(1 % comm.size(), way, 3000, 0, 3);
+    for (const std::string& way : all_ways()) shifts.add(1 % comm.size(), way, 3000, 0, 3);
     const Stream stream = comm.create_stream();
-    backend_of(comm).begin_capture(stream.native());
-    shifts.begin(stream);
-    {
-      const Group group;
-      shifts.call_all(stream);
-    }
-    const auto graph = backend_of(comm).end_capture(stream.native());
+    const auto graph = captured(comm, stream, [&] {
+      shifts.begin(stream);
+      {
+        const Group group;
+        shifts.call_all(stream);
+      }
+    });
     for (int replay = 0; replay < 8; ++replay) {
       graph->launch(stream.native());
       shifts.expect_right(stream);
@@ -285,10 +280,6 @@ TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
     void* const from = arena.send.device();
     void* const to = arena.symmetric_recv.device();
     const CallOptions symmetric{.symmetric = true};
-    const auto refused = [&](const std::function<void()>& call,
-                             const testing::Matcher<std::string>& message) {
-      expect_error(error_of(call), ErrorCode::invalid_argument, message);
-    };
     const auto nowhere = [&](const void* recv, std::size_t bytes) {
       return fmt::format(
           "send_recv: {}recv = {} with {} bytes is not in symmetric memory, as the option "
@@ -296,32 +287,31 @@ TEST_P(SymmetricMessages, BadArgumentsAreRefused) {
           who, recv, bytes);
     };
     const DataType f32 = DataType::f32;
-    refused(
+    expect_invalid(
         [&] { comm.send_recv(from, 3, self, arena.recv.device(), 3, self, f32, {}, symmetric); },
         nowhere(arena.recv.device(), 12));
     // The sender sends more than the receiver has room for.
-    refused(
+    expect_invalid(
         [&] {
           comm.send_recv(from, Arena::default_capacity, self, to, 0, self, f32, {}, symmetric);
         },
         nowhere(to, 4 * Arena::default_capacity));
-    refused([&] { comm.send_recv(from, 1, self, nullptr, 0, self, f32, {}, symmetric); },
-            HasSubstr("is not in symmetric memory"));
+    expect_invalid([&] { comm.send_recv(from, 1, self, nullptr, 0, self, f32, {}, symmetric); },
+                   "is not in symmetric memory");
     const std::string only =
         "the option `symmetric` is for send_recv, which says where the receiver's buffer lies";
-    refused([&] { comm.send(from, 3, f32, self, {}, symmetric); }, "send: " + who + only);
-    refused([&] { comm.recv(to, 3, f32, self, {}, symmetric); }, "recv: " + who + only);
+    expect_invalid([&] { comm.send(from, 3, f32, self, {}, symmetric); }, "send: " + who + only);
+    expect_invalid([&] { comm.recv(to, 3, f32, self, {}, symmetric); }, "recv: " + who + only);
     const std::vector<std::size_t> zeros(static_cast<std::size_t>(comm.size()));
-    refused(
+    expect_invalid(
         [&] {
           comm.all_to_all_v(from, {zeros, zeros}, to, {zeros, zeros}, f32, {}, symmetric);
         },
         "all_to_all_v: " + who + only);
     for (const std::string way : {"pairwise_put", "pairwise_copy"})
-      expect_error(error_of([&] {
-                     comm.send_recv(from, 3, self, to, 3, self, f32, {}, {.algorithm = way});
-                   }),
-                   ErrorCode::unsupported, HasSubstr(way));
+      expect_throws(
+          ErrorCode::unsupported,
+          [&] { comm.send_recv(from, 3, self, to, 3, self, f32, {}, {.algorithm = way}); }, way);
     arena.symmetric_recv.download({});
     comm.synchronize();
     EXPECT_TRUE(arena.symmetric_recv.untouched()) << "something was enqueued";

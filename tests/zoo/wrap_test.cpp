@@ -9,10 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "algorithms/contract/collective_algorithm.hpp"
 #include "communicator/resources/algorithm_memory.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
+#include "support/forwarding_algorithm.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -30,82 +30,46 @@ constexpr std::size_t scratch_megabytes = 64;
 
 /// Another algorithm's twin with memory of its own. Also a user's algorithm, registered by its
 /// application.
-class Aged final : public Algorithm {
+class Aged final : public ForwardingAlgorithm {
  public:
-  explicit Aged(const Algorithm& original)
-      : original_(original),
-        name_(fmt::format("aged_{}", original.name())),
-        family_(fmt::format("aged_{}", original.family())) {}
-  StaticName name() const override { return StaticName::lasting(name_); }
+  explicit Aged(const Algorithm& of)
+      : ForwardingAlgorithm(fmt::format("aged_{}", of.name()), std::string(of.name()),
+                            of.collective()),
+        family_(fmt::format("aged_{}", of.family())) {}
   StaticName family() const override { return StaticName::lasting(family_); }
-  Collective collective() const override { return original_.collective(); }
-  std::string_view summary() const override { return original_.summary(); }
-  Support supports(const Call& call, const Topology& topology) const override {
-    return original_.supports(call, topology);
-  }
-  Resources resources(const Topology& topology) const override {
-    return original_.resources(topology);
-  }
-  SharedResources shared(const Topology& topology) const override {
-    return original_.shared(topology);
-  }
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return original_.shapes(call, topology);
-  }
-  LaunchShape fitted(LaunchShape shape, const Call& call, const Topology& topology) const override {
-    return original_.fitted(shape, call, topology);
-  }
-  double estimate(const Call&, const Topology&) const override { return 1e9; }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     look(context);
-    if (!only_look) original_.enqueue(call, buffers, shape, context);
+    if (!only_look) ForwardingAlgorithm::enqueue(call, buffers, shape, context);
   }
   /// The two ends of a message that goes round.
   void enqueue_batch(std::span<const BatchedCall> calls, LaunchContext& context) const override {
     look(context);
     std::vector<BatchedCall> originals(calls.begin(), calls.end());
-    for (BatchedCall& call : originals) call.algorithm = &original_;
-    if (!only_look) original_.enqueue_batch(originals, context);
+    for (BatchedCall& call : originals) call.algorithm = &original();
+    if (!only_look) original().enqueue_batch(originals, context);
   }
 
  private:
   void look(const LaunchContext& context) const {
     seen = context.grant();
-    const bool shares = !original_.shared(context.topology()).name.empty();
+    const bool shares = !original().shared(context.topology()).name.empty();
     seen_shared = shares ? context.shared() : Grant{};
   }
 
-  const Algorithm& original_;
-  std::string name_, family_;
+  std::string family_;
 };
 
-/// Passes its calls on to oneshot_ll, but does not ask for the memory that oneshot_ll shares.
-class Careless final : public CollectiveAlgorithm {
- public:
-  StaticName name() const override { return "careless"; }
-  std::string_view summary() const override { return "oneshot_ll without its shared memory"; }
-  Resources resources(const Topology& topology) const override {
-    return real().resources(topology);
-  }
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return real().shapes(call, topology);
-  }
-  double estimate(const Call&, const Topology&) const override { return 1e9; }
-  void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
-               LaunchContext& context) const override {
-    real().enqueue(call, buffers, shape, context);
-  }
-
- private:
-  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
+/// Does not ask for the memory that oneshot_ll shares.
+struct Careless final : ForwardingAlgorithm {
+  Careless() : ForwardingAlgorithm("careless", "oneshot_ll") {}
+  SharedResources shared(const Topology&) const override { return {}; }
 };
 
 /// The originals, of several collectives that share their memory one; registers their twins first.
 std::vector<Subject> aged() {
   static const std::vector<Subject> subjects = [] {
-    std::vector<Subject> originals;
-    for (const std::string& name : all_reduce_algorithms()) originals.emplace_back(name);
+    std::vector<Subject> originals = all_reduces();
     for (const Subject& subject : other_algorithms())
       if ((subject.collective == Collective::reduce && subject.algorithm != "pull") ||
           subject.collective == Collective::send_recv ||
@@ -128,10 +92,7 @@ class Wrap : public testing::TestWithParam<std::tuple<Subject, int>> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Wrap,
                          testing::Combine(testing::ValuesIn(aged()), testing::Values(2, 3)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", std::get<0>(test.param).algorithm,
-                                              std::get<1>(test.param));
-                         });
+                         TestName());
 
 TEST(SharedMemory, OfAnAlgorithmThatDidNotAskForIt) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
@@ -188,32 +149,21 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   backend.deallocate_pinned(old);
 }
 
-TEST_P(Wrap, NothingHappensAtTwoToThe32) {
+TEST_P(Wrap, NothingHappensAtTwoToThe32OrThe31) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
-  RankGroup group(ranks());
-  group.run([&](Communicator& comm, Arena& arena) {
-    make_old(comm, arena, twin(), 0u - 64u);
-    for (std::uint64_t i = 0; i < 120; ++i)
-      check(comm, arena,
-            twin().of({.type = DataType::f32,
-                       .count = 50 + 31 * i,
-                       .in_place = i % 2 == 0,
-                       .symmetric = true,
-                       .root = static_cast<int>(i % static_cast<unsigned>(comm.size())),
-                       .blocks = static_cast<unsigned>(1 + i % 2),
-                       .seed = i}));
-  });
-}
-
-TEST_P(Wrap, NothingHappensAtTwoToThe31) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", fmt::format("{}M", scratch_megabytes));
-  RankGroup group(ranks());
-  group.run([&](Communicator& comm, Arena& arena) {
-    make_old(comm, arena, twin(), 0x80000000u - 64u);
-    for (std::uint64_t i = 0; i < 120; ++i)
-      check(
-          comm, arena,
-          twin().of({.type = DataType::bf16, .count = 50 + 31 * i, .symmetric = true, .seed = i}));
+  RankGroup(ranks()).run([&](Communicator& comm, Arena& arena) {
+    for (const std::uint32_t end : {0u, 0x80000000u}) {
+      make_old(comm, arena, twin(), end - 64u);
+      for (std::uint64_t i = 0; i < 120; ++i)
+        check(comm, arena,
+              twin().of({.type = end == 0 ? DataType::f32 : DataType::bf16,
+                         .count = 50 + 31 * i,
+                         .in_place = i % 2 == 0,
+                         .symmetric = true,
+                         .root = static_cast<int>(i % static_cast<unsigned>(comm.size())),
+                         .blocks = static_cast<unsigned>(1 + i % 2),
+                         .seed = i}));
+    }
   });
 }
 

@@ -1,5 +1,5 @@
-// Every registered all-reduce on 1 to 8 ranks that are threads: types, operations, counts, memory,
-// alignment, launch shapes.
+// Every registered algorithm on 1 to 8 ranks that are threads: types, operations, counts, memory,
+// alignment, launch shapes, graphs and groups.
 #include "support/zoo.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,60 +18,66 @@
 namespace plait::test {
 namespace {
 
-class Zoo : public testing::TestWithParam<std::tuple<std::string, int>> {
+const auto all_ranks = testing::Range(1, under_tsan ? 6 : 9);
+
+class Zoo : public testing::TestWithParam<std::tuple<int, Subject>> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
-  const std::string& algorithm() const { return std::get<0>(GetParam()); }
-  int ranks() const { return std::get<1>(GetParam()); }
-  void run(const RankGroup::Body& body) const { RankGroup::cached(ranks()).run(body); }
+  static int ranks() { return std::get<0>(GetParam()); }
+  static const Subject& subject() { return std::get<1>(GetParam()); }
+  static void run(const RankGroup::Body& body) { RankGroup::cached(ranks()).run(body); }
 };
 // Ordered by ranks: the memory of one group of communicators is kept from test to test.
-INSTANTIATE_TEST_SUITE_P(All, Zoo,
-                         testing::Combine(testing::ValuesIn(all_reduce_algorithms()),
-                                          testing::Range(1, under_tsan ? 6 : 9)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", std::get<0>(test.param),
-                                              std::get<1>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Zoo, testing::Combine(all_ranks, testing::ValuesIn(all_algorithms())),
+                         TestName());
 
 TEST_P(Zoo, AllTypesAndOperations) {
   const std::vector<std::size_t> counts =
       under_tsan ? std::vector<std::size_t>{64, 67} : std::vector<std::size_t>{1, 64, 515};
   run([&](Communicator& comm, Arena& arena) {
-    check_all_types_and_operations(comm, arena, algorithm(), counts);
+    check_all_types_and_operations(comm, arena, subject(), counts);
   });
 }
 
 TEST_P(Zoo, AllCounts) {
   using enum DataType;
-  const std::vector<DataType> types = under_tsan     ? std::vector{bf16}
-                                      : ranks() <= 4 ? std::vector{i8, bf16, f32, f64}
-                                                     : std::vector{i8, bf16};
-  run([&](Communicator& comm, Arena& arena) { check_all_counts(comm, arena, algorithm(), types); });
+  const std::vector<DataType> types =
+      under_tsan ? std::vector{bf16} : std::vector{i8, bf16, f32, f64};
+  run([&](Communicator& comm, Arena& arena) { check_all_counts(comm, arena, subject(), types); });
 }
 
 TEST_P(Zoo, Large) {
   run([&](Communicator& comm, Arena& arena) {
-    check_large(comm, arena, algorithm(), under_tsan ? 20000 : 500000);
+    check_large(comm, arena, subject(), under_tsan ? 20000 : 500000);
   });
 }
 
 TEST_P(Zoo, LaunchShapes) {
-  run([&](Communicator& comm, Arena& arena) { check_launch_shapes(comm, arena, algorithm()); });
+  run([&](Communicator& comm, Arena& arena) { check_launch_shapes(comm, arena, subject()); });
 }
 
+TEST_P(Zoo, InGraphsAndGroups) {
+  run([&](Communicator& comm, Arena& arena) {
+    check_graphs_and_groups(comm, arena, subject(), {5, 1024});
+  });
+}
+
+class AllReduces : public Zoo {};
+INSTANTIATE_TEST_SUITE_P(All, AllReduces,
+                         testing::Combine(all_ranks, testing::ValuesIn(all_reduces())), TestName());
+
 /// More blocks than the algorithm has memory for.
-TEST_P(Zoo, TooManyBlocksDoNoHarm) {
+TEST_P(AllReduces, TooManyBlocksDoNoHarm) {
   run([&](Communicator& comm, Arena& arena) {
     for (const unsigned blocks : {64u, 65u, 300u, 100000u})
-      check(
-          comm, arena,
-          {.algorithm = algorithm(),
-           .type = DataType::f32,
-           .count = 9999,
-           .symmetric = hash(blocks + algorithm().size()) % 2 == static_cast<unsigned>(ranks()) % 2,
-           .blocks = blocks,
-           .seed = blocks});
+      check(comm, arena,
+            {.algorithm = subject().algorithm,
+             .type = DataType::f32,
+             .count = 9999,
+             .symmetric = hash(blocks + subject().algorithm.size()) % 2 ==
+                          static_cast<unsigned>(ranks()) % 2,
+             .blocks = blocks,
+             .seed = blocks});
   });
 }
 
@@ -86,13 +93,8 @@ void check_wide(Communicator& comm, Arena& arena, const std::string& algorithm, 
   };
   std::vector<std::byte> first;
   for (int round = 0; round < 2; ++round) {
-    send.place(0, count * sizeof(T));
+    send.put<T>(count, [&](std::size_t i) { return input(comm.rank(), i); });
     recv.place(0, count * sizeof(T));
-    for (std::size_t i = 0; i < count; ++i) {
-      const T x = input(comm.rank(), i);
-      std::memcpy(send.image() + i * sizeof(T), &x, sizeof(T));
-    }
-    send.upload({});
     comm.all_reduce(send.device(), recv.device(), count, data_type_of<T>, op, {},
                     {.algorithm = algorithm, .scale = 1.25});
     recv.download({});
@@ -104,8 +106,7 @@ void check_wide(Communicator& comm, Arena& arena, const std::string& algorithm, 
   if (!same_on_all_ranks(comm, first.data(), first.size()))
     report(comm, algorithm + ": ranks have different bits");
   for (std::size_t i = 0; i < count; ++i) {
-    T got;
-    std::memcpy(&got, first.data() + i * sizeof(T), sizeof(T));
+    const T got = recv.get<T>(i);
     const double wanted =
         reduce_reference<T>(op, comm.size(), 1.25, [&](int rank) { return input(rank, i); });
     // Each addition rounds a partial sum, which is at most the sum of magnitudes.
@@ -124,14 +125,14 @@ void check_wide(Communicator& comm, Arena& arena, const std::string& algorithm, 
   }
 }
 
-TEST_P(Zoo, WideRangeData) {
+TEST_P(AllReduces, WideRangeData) {
   run([&](Communicator& comm, Arena& arena) {
     for (const ReduceOp op :
          {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max, ReduceOp::premul_sum}) {
-      check_wide<float>(comm, arena, algorithm(), op, 3001);
-      check_wide<bf16>(comm, arena, algorithm(), op, 3001);
-      check_wide<f16>(comm, arena, algorithm(), op, 777);
-      check_wide<double>(comm, arena, algorithm(), op, 777);
+      check_wide<float>(comm, arena, subject().algorithm, op, 3001);
+      check_wide<bf16>(comm, arena, subject().algorithm, op, 3001);
+      check_wide<f16>(comm, arena, subject().algorithm, op, 777);
+      check_wide<double>(comm, arena, subject().algorithm, op, 777);
     }
   });
 }
@@ -142,7 +143,7 @@ struct Special {
   float rank0, others, wanted;
 };
 
-TEST_P(Zoo, SpecialValues) {
+TEST_P(AllReduces, SpecialValues) {
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
   const bool alone = ranks() == 1;
@@ -167,22 +168,17 @@ TEST_P(Zoo, SpecialValues) {
         if (s.op == ReduceOp::avg && (ranks() & (ranks() - 1)) != 0)
           continue;  // a third is not exact
         dispatch(type, [&]<class T>() {
-          data.place(0, count * sizeof(T));
           const T mine = to<T>(comm.rank() == 0 ? s.rank0 : s.others);
-          for (std::size_t i = 0; i < count; ++i)
-            std::memcpy(data.image() + i * sizeof(T), &mine, sizeof(T));
-          data.upload({});
+          data.put<T>(count, [&](std::size_t) { return mine; });
           comm.all_reduce(data.device(), data.device(), count, type, s.op, {},
-                          {.algorithm = algorithm()});
+                          {.algorithm = subject().algorithm});
           data.download({});
           comm.synchronize();
           for (std::size_t i = 0; i < count; ++i) {
-            T x;
-            std::memcpy(&x, data.image() + i * sizeof(T), sizeof(T));
-            const auto got = static_cast<float>(widen(x));
+            const auto got = static_cast<float>(widen(data.get<T>(i)));
             if (got == s.wanted || (std::isnan(got) && std::isnan(s.wanted))) continue;
-            report(comm, fmt::format("{}, {} of {} and {} in {} is {}", algorithm(), name_of(s.op),
-                                     s.rank0, s.others, name_of(type), got));
+            report(comm, fmt::format("{}, {} of {} and {} in {} is {}", subject().algorithm,
+                                     name_of(s.op), s.rank0, s.others, name_of(type), got));
             break;
           }
         });
@@ -190,19 +186,24 @@ TEST_P(Zoo, SpecialValues) {
   });
 }
 
-class Chosen : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, Chosen, testing::Range(1, under_tsan ? 6 : 9),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+/// Calls that name no algorithm, and calls of all that do.
+PLAIT_FOR_RANKS(Mixed, all_ranks);
 
-/// Calls that name no algorithm.
-TEST_P(Chosen, ServesEveryCall) {
-  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
-    check_all_types_and_operations(comm, arena, "", {33});
-    check_all_counts(comm, arena, "", {DataType::f32});
-    if (!under_tsan) check_large(comm, arena, "", 500000);
+/// Calls follow each other in every order: what one leaves in shared memory must not disturb the
+/// next.
+TEST_P(Mixed, CallsFollowEachOther) {
+  run([](Communicator& comm, Arena&) {
+    check_calls_in_a_row(comm, all_algorithms(), under_tsan ? 100 : 400);
+  });
+}
+
+TEST_P(Mixed, WhatIsChosenIsRight) {
+  run([](Communicator& comm, Arena& arena) {
+    for (const Subject& chosen : chosen_ones()) {
+      check_all_types_and_operations(comm, arena, chosen, {33});
+      check_all_counts(comm, arena, chosen, {DataType::f32});
+      check_large(comm, arena, chosen, under_tsan ? 20000 : 500000);
+    }
   });
 }
 
