@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/contract/collective_algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/calibration/measure.hpp"
 #include "communicator/calibration_cache.hpp"
@@ -31,6 +30,7 @@
 #include "plait/plait.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
+#include "support/forwarding_algorithm.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -47,16 +47,13 @@ TEST_F(Calibrating, MeasuresEachCollectiveWithAChoice) {
   const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
   measuring_limit_us = 100e6;  // for all of it
   std::array<std::vector<MeasuredCall>, 2> of;
-  run_ranks(
-      2,
-      [&](Communicator& comm, int rank) {
-        Topology topology{backend_of(comm).info().facts};
-        topology.ranks = 2;
-        topology.scratch_limit = 16 << 20;
-        of[static_cast<std::size_t>(rank)] =
-            measure_algorithms(comm, topology, MeasuringPlan::of_calibration(BackendKind::host));
-      },
-      options());
+  run_ranks(2, options(), [&](Communicator& comm, int rank) {
+    Topology topology{backend_of(comm).info().facts};
+    topology.ranks = 2;
+    topology.scratch_limit = 16 << 20;
+    of[static_cast<std::size_t>(rank)] =
+        measure_algorithms(comm, topology, MeasuringPlan::of_calibration(BackendKind::host));
+  });
   std::map<std::tuple<Collective, Where>, std::set<std::size_t>> sizes;
   ASSERT_EQ(of[0].size(), of[1].size());
   for (std::size_t i = 0; i < of[0].size(); ++i) {
@@ -98,17 +95,14 @@ class MeasuringTest : public Calibrating {
   static std::vector<MeasuredCall> measure(const std::function<void(MeasuringPlan&)>& change) {
     const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
     std::array<std::vector<MeasuredCall>, 2> of;
-    run_ranks(
-        2,
-        [&](Communicator& comm, int rank) {
-          Topology topology{backend_of(comm).info().facts};
-          topology.ranks = 2;
-          topology.scratch_limit = 16 << 20;
-          MeasuringPlan own = plan();
-          change(own);
-          of[static_cast<std::size_t>(rank)] = measure_algorithms(comm, topology, own);
-        },
-        options());
+    run_ranks(2, options(), [&](Communicator& comm, int rank) {
+      Topology topology{backend_of(comm).info().facts};
+      topology.ranks = 2;
+      topology.scratch_limit = 16 << 20;
+      MeasuringPlan own = plan();
+      change(own);
+      of[static_cast<std::size_t>(rank)] = measure_algorithms(comm, topology, own);
+    });
     EXPECT_EQ(of[0].size(), of[1].size());
     return of[0];
   }
@@ -166,20 +160,9 @@ TEST_F(MeasuringTest, EndsWhenTheTimeIsOver) {
   EXPECT_THAT(measure([](MeasuringPlan& plan) { plan.limit_us = 1; }), IsEmpty());
 }
 
-/// Acts as oneshot_ll, and takes 2 ms more while the machine of its rank is said to be slow.
-class Sluggish final : public CollectiveAlgorithm {
- public:
-  StaticName name() const override { return "sluggish"; }
-  std::string_view summary() const override { return "oneshot_ll, at times slow"; }
-  Resources resources(const Topology& topology) const override {
-    return real().resources(topology);
-  }
-  SharedResources shared(const Topology& topology) const override {
-    return real().shared(topology);
-  }
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return real().shapes(call, topology);
-  }
+/// Takes 2 ms more while the machine of its rank is said to be slow.
+struct Sluggish final : ForwardingAlgorithm {
+  Sluggish() : ForwardingAlgorithm("sluggish", "oneshot_ll") {}
   double estimate(const Call&, const Topology&) const override {
     return takes_part ? 1e12 : std::numeric_limits<double>::infinity();
   }
@@ -187,13 +170,10 @@ class Sluggish final : public CollectiveAlgorithm {
                LaunchContext& context) const override {
     if (is_slow[static_cast<std::size_t>(context.rank())])
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    real().enqueue(call, buffers, shape, context);
+    ForwardingAlgorithm::enqueue(call, buffers, shape, context);
   }
   static inline std::atomic<bool> takes_part = false;
   static inline std::array<std::atomic<bool>, 2> is_slow{};
-
- private:
-  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
 };
 const AlgorithmRegistration<Sluggish> sluggish;
 
@@ -254,14 +234,11 @@ TEST_F(SlowMachine, IsNotWaitedForLongerThanThePatience) {
 TEST_F(Calibrating, CommunicatorsChooseByItAndOnlyTheFirstMeasures) {
   std::string before;
   for (int i = 0; i < 2; ++i) {
-    run_ranks(
-        2,
-        [&](Communicator& comm, int) {
-          EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
-          const Statistics statistics = comm.statistics();
-          EXPECT_EQ(statistics.launches, 0u);
-        },
-        options());
+    run_ranks(2, options(), [&](Communicator& comm, int) {
+      EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
+      const Statistics statistics = comm.statistics();
+      EXPECT_EQ(statistics.launches, 0u);
+    });
     ASSERT_EQ(files().size(), 1u);
     if (i == 0) std::ofstream(files()[0], std::ios::app) << "# untouched\n";
     EXPECT_THAT(text_of(files()[0]), HasSubstr("# untouched"));
@@ -269,43 +246,33 @@ TEST_F(Calibrating, CommunicatorsChooseByItAndOnlyTheFirstMeasures) {
 }
 
 TEST_F(Calibrating, WhatTheUserNamesComesFirst) {
-  run_ranks(
-      2,
-      [&](Communicator& comm, int) {
-        EXPECT_THAT(comm.explain({.count = 1000}, {.algorithm = "tree"}),
-                    HasSubstr("takes tree with"));
-      },
-      options());
+  run_ranks(2, options(), [&](Communicator& comm, int) {
+    EXPECT_THAT(comm.explain({.count = 1000}, {.algorithm = "tree"}), HasSubstr("takes tree with"));
+  });
 }
 
 /// The communicator that the file is for takes it, its parts pass over it, and others are refused.
 TEST_F(Calibrating, TimesInPlaitTuningAreForTheirCommunicatorAlone) {
   const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
   std::string key;
-  run_ranks(
-      2,
-      [&](Communicator& comm, int rank) {
-        const std::string own =
-            describe_for_calibration(backend_of(comm).info(), selector_of(comm).topology());
-        if (rank == 0) key = own;
-      },
-      options());
+  run_ranks(2, options(), [&](Communicator& comm, int rank) {
+    const std::string own =
+        describe_for_calibration(backend_of(comm).info(), selector_of(comm).topology());
+    if (rank == 0) key = own;
+  });
   const fs::path path = fs::temp_directory_path() / ("plait-times-" + std::to_string(getpid()));
   std::ofstream(path) << MeasuredTimes(key,
                                        std::vector<MeasuredCall>{
                                            {{.type = DataType::f32, .count = 1000}, "tree", 1}})
                              .text();
   const ScopedEnvironment tuning("PLAIT_TUNING", path.string());
-  run_ranks(
-      2,
-      [](Communicator& comm, int rank) {
-        EXPECT_THAT(explained(comm), HasSubstr("takes tree with "));
-        EXPECT_THAT(explained(comm), HasSubstr(", by PLAIT_TUNING\n"));
-        const auto alone = comm.split(rank, 0);
-        EXPECT_THAT(explained(*alone), Not(HasSubstr("PLAIT_TUNING")));
-        EXPECT_THAT(explained(comm.duplicate()), HasSubstr(", by PLAIT_TUNING\n"));
-      },
-      options());
+  run_ranks(2, options(), [](Communicator& comm, int rank) {
+    EXPECT_THAT(explained(comm), HasSubstr("takes tree with "));
+    EXPECT_THAT(explained(comm), HasSubstr(", by PLAIT_TUNING\n"));
+    const auto alone = comm.split(rank, 0);
+    EXPECT_THAT(explained(*alone), Not(HasSubstr("PLAIT_TUNING")));
+    EXPECT_THAT(explained(comm.duplicate()), HasSubstr(", by PLAIT_TUNING\n"));
+  });
   auto bootstraps = make_thread_bootstraps(3);
   on_threads(3, [&](int rank) {
     const std::string said = message_of(ErrorCode::invalid_argument, [&] {
@@ -318,22 +285,18 @@ TEST_F(Calibrating, TimesInPlaitTuningAreForTheirCommunicatorAlone) {
 
 /// The times of plait-tune stand above those of the calibration.
 TEST_F(Calibrating, TimesOfPlaitTuneAreFoundByThemselves) {
-  run_ranks(
-      2,
-      [&](Communicator& comm, int rank) {
-        EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
-        const Topology& topology = selector_of(comm).topology();
-        const std::string key = describe_for_calibration(backend_of(comm).info(), topology);
-        if (rank != 0) return;
-        const fs::path path = tuned_path(topology, key).value();
-        fs::create_directories(path.parent_path());
-        std::ofstream(path) << MeasuredTimes(
-                                   key,
-                                   std::vector<MeasuredCall>{
-                                       {{.type = DataType::f32, .count = 1000}, "tree", 1}})
-                                   .text();
-      },
-      options());
+  run_ranks(2, options(), [&](Communicator& comm, int rank) {
+    EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
+    const Topology& topology = selector_of(comm).topology();
+    const std::string key = describe_for_calibration(backend_of(comm).info(), topology);
+    if (rank != 0) return;
+    const fs::path path = tuned_path(topology, key).value();
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << MeasuredTimes(key,
+                                         std::vector<MeasuredCall>{
+                                             {{.type = DataType::f32, .count = 1000}, "tree", 1}})
+                               .text();
+  });
   const auto expect_tuned = [](Communicator& comm, int) {
     EXPECT_THAT(explained(comm), HasSubstr("takes tree with "));
     EXPECT_THAT(explained(comm), HasSubstr(", by plait-tune\n"));
@@ -342,28 +305,24 @@ TEST_F(Calibrating, TimesOfPlaitTuneAreFoundByThemselves) {
   };
   run_ranks(2, expect_tuned, options());
   const ScopedEnvironment off("PLAIT_CALIBRATE", "0");
-  run_ranks(
-      2,
-      [](Communicator& comm, int) { EXPECT_THAT(explained(comm), Not(HasSubstr("plait-tune"))); },
-      options());
+  run_ranks(2, options(), [](Communicator& comm, int) {
+    EXPECT_THAT(explained(comm), Not(HasSubstr("plait-tune")));
+  });
 }
 
 /// Parts use what is kept, and don't measure.
 TEST_F(Calibrating, PartsDontMeasure) {
   // No other test's, because the process remembers the rules of two ranks.
   const ScopedEnvironment bytes("PLAIT_SCRATCH_BYTES", "17M");
-  run_ranks(
-      3,
-      [&](Communicator& comm, int rank) {
-        const auto part = comm.split(rank == 2 ? -1 : 0, rank);
-        EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
-        if (part) {
-          EXPECT_THAT(explained(*part), Not(HasSubstr("calibration")));
-        }
-        const Communicator same = comm.duplicate();
-        EXPECT_THAT(explained(same), HasSubstr(", by calibration\n"));
-      },
-      options());
+  run_ranks(3, options(), [&](Communicator& comm, int rank) {
+    const auto part = comm.split(rank == 2 ? -1 : 0, rank);
+    EXPECT_THAT(explained(comm), HasSubstr(", by calibration\n"));
+    if (part) {
+      EXPECT_THAT(explained(*part), Not(HasSubstr("calibration")));
+    }
+    const Communicator same = comm.duplicate();
+    EXPECT_THAT(explained(same), HasSubstr(", by calibration\n"));
+  });
   EXPECT_EQ(files().size(), 1u);
 }
 
@@ -381,8 +340,7 @@ TEST(CalibrationWish, IsRefusedIfItIsUnknown) {
     EXPECT_EQ(calibration_wish(), wish) << value;
   }
   const ScopedEnvironment variable("PLAIT_CALIBRATE", "yes");
-  expect_error(error_of([] { calibration_wish(); }), ErrorCode::invalid_argument,
-               HasSubstr("PLAIT_CALIBRATE=\"yes\": not 0, 1 or again"));
+  expect_invalid([] { calibration_wish(); }, "PLAIT_CALIBRATE=\"yes\": not 0, 1 or again");
 }
 
 }  // namespace

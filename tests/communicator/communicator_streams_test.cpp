@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "communicator/communicators.hpp"
 #include "plait/communicator.hpp"
 #include "support/data.hpp"
 #include "support/device_array.hpp"
@@ -19,8 +18,10 @@
 namespace plait::test {
 namespace {
 
+PLAIT_FOR_RANKS(CommunicatorStreams, testing::Values(1, 2, 3, 4));
+
 /// No rank's stream passes a barrier before all ranks' streams have reached it.
-TEST_P(Communicators, BarrierHoldsStreams) {
+TEST_P(CommunicatorStreams, BarrierHoldsStreams) {
   std::vector<std::atomic<int>> arrived(3);
   run_ranks(GetParam(), [&](Communicator& comm, int rank) {
     for (auto& count : arrived) {
@@ -68,7 +69,7 @@ void expect_one_default_stream(Communicator& first, Communicator& second, const 
   first.synchronize();
 }
 
-TEST_P(Communicators, OfARankShareItsDefaultStream) {
+TEST_P(CommunicatorStreams, OfARankShareItsDefaultStream) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
     Communicator twin = comm.duplicate();
     expect_one_default_stream(comm, twin, "a duplicate");
@@ -86,7 +87,7 @@ TEST_P(Communicators, OfARankShareItsDefaultStream) {
 }
 
 /// A stream of one, work of the other.
-TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
+TEST_P(CommunicatorStreams, NothingIsFreedThatAStreamStillUses) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     const Stream stream = comm.create_stream();
     Backend& backend = backend_of(comm);
@@ -114,7 +115,7 @@ TEST_P(Communicators, NothingIsFreedThatAStreamStillUses) {
   });
 }
 
-TEST_P(Communicators, AStreamOutlivesTheCommunicatorThatMadeIt) {
+TEST_P(CommunicatorStreams, AStreamOutlivesTheCommunicatorThatMadeIt) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     std::optional<Communicator> twin = comm.duplicate();
     const Stream stream = twin->create_stream();

@@ -5,17 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
-#include "communicator/communicators.hpp"
 #include "plait/error.hpp"
+#include "support/data.hpp"
 #include "support/device_array.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
@@ -28,8 +26,7 @@ namespace {
 
 using testing::HasSubstr;
 
-INSTANTIATE_TEST_SUITE_P(All, Communicators, testing::Values(1, 2, 3, 4),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(Communicators, testing::Values(1, 2, 3, 4));
 
 TEST_P(Communicators, KnowWhoTheyAre) {
   run_ranks(GetParam(), [&](Communicator& comm, int rank) {
@@ -46,27 +43,21 @@ TEST_P(Communicators, SymmetricMemoryIsZeroedAndReachable) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {
     constexpr std::size_t count = 5000;
     const Buffer<int> buffer = comm.allocate<int>(count);
-    DeviceArray staging(backend_of(comm), count * sizeof(int));
-    staging.place(0, count * sizeof(int));
     Backend& backend = backend_of(comm);
-    const auto fetch = [&](const void* from) {
-      backend.copy(staging.image(), from, count * sizeof(int), nullptr);
+    const auto copy = [&](void* to, const void* from, std::size_t bytes) {
+      backend.copy(to, from, bytes, nullptr);
       backend.synchronize(nullptr);
-      std::vector<int> values(count);
-      std::memcpy(values.data(), staging.image(), count * sizeof(int));
-      return values;
     };
-    EXPECT_EQ(fetch(buffer.data()), std::vector<int>(count, 0));
+    std::vector<int> mine(count, -1);
+    copy(mine.data(), buffer.data(), count * sizeof(int));
+    EXPECT_EQ(mine, std::vector<int>(count, 0));
     comm.bootstrap().barrier();
     // Writes its own number into its place in every peer's copy.
-    for (int peer = 0; peer < comm.size(); ++peer) {
-      std::memcpy(staging.image(), &rank, sizeof rank);
-      backend.copy(buffer.window()->peer(peer, static_cast<std::size_t>(rank) * sizeof(int)),
-                   staging.image(), sizeof(int), nullptr);
-      backend.synchronize(nullptr);
-    }
+    for (int peer = 0; peer < comm.size(); ++peer)
+      copy(buffer.window()->peer(peer, static_cast<std::size_t>(rank) * sizeof(int)), &rank,
+           sizeof rank);
     comm.bootstrap().barrier();
-    const std::vector<int> mine = fetch(buffer.data());
+    copy(mine.data(), buffer.data(), count * sizeof(int));
     for (int peer = 0; peer < comm.size(); ++peer)
       EXPECT_EQ(mine[static_cast<std::size_t>(peer)], peer);
     EXPECT_EQ(static_cast<void*>(buffer.window()->peer(rank)), static_cast<void*>(buffer.data()));
@@ -111,11 +102,10 @@ TEST_P(Communicators, MemoryIsGivenBack) {
 }
 
 TEST_P(Communicators, SeveralAtOnceDoNotDisturbEachOther) {
-  auto first = make_thread_bootstraps(GetParam()), second = make_thread_bootstraps(GetParam());
-  on_threads(GetParam(), [&](int rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    Communicator a = Communicator::create(std::move(first[index]), test_options());
-    Communicator b = Communicator::create(std::move(second[index]), test_options());
+  auto second = make_thread_bootstraps(GetParam());
+  run_ranks(GetParam(), [&](Communicator& a, int rank) {
+    Communicator b =
+        Communicator::create(std::move(second[static_cast<std::size_t>(rank)]), test_options());
     Arena in_a(a), in_b(b);
     for (const std::string& algorithm : all_reduce_algorithms())
       for (std::uint64_t i = 0; i < 10; ++i) {
@@ -134,28 +124,6 @@ TEST_P(Communicators, SeveralAtOnceDoNotDisturbEachOther) {
   });
 }
 
-TEST_P(Communicators, PartsOfAGroup) {
-  run_ranks(GetParam(), [](Communicator& comm, int rank) {
-    Communicator half =
-        Communicator::create(comm.bootstrap().split(rank % 2, -rank), test_options());
-    EXPECT_EQ(half.size(), (comm.size() + (rank % 2 == 0 ? 1 : 0)) / 2);
-    Arena whole_arena(comm), half_arena(half);
-    for (std::uint64_t i = 0; i < 5; ++i) {
-      check(half, half_arena, {.algorithm = {}, .count = 1000, .seed = i});
-      check(comm, whole_arena, {.algorithm = {}, .count = 77, .symmetric = true, .seed = i});
-    }
-    comm.bootstrap().barrier();
-  });
-}
-
-TEST_P(Communicators, CanBeMadeAgainAndAgain) {
-  for (int i = 0; i < 10; ++i)
-    run_ranks(GetParam(), [&](Communicator& comm, int) {
-      Arena arena(comm);
-      check(comm, arena, {.algorithm = {}, .count = 50, .seed = static_cast<std::uint64_t>(i)});
-    });
-}
-
 TEST_P(Communicators, MoveKeepsThemWorking) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
     Communicator moved = std::move(comm);
@@ -167,7 +135,7 @@ TEST_P(Communicators, MoveKeepsThemWorking) {
 
 /// Its memory is that of one block.
 TEST_P(Communicators, ABarrierIsOneBlock) {
-  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+  run([](Communicator& comm, Arena& arena) {
     for (int i = 0; i < 5; ++i)
       comm.enqueue({.collective = Collective::barrier}, nullptr, nullptr, {},
                    {.algorithm = {}, .blocks = 1000});
@@ -204,10 +172,8 @@ TEST_P(Communicators, ScaleOfTheCallOrOfTheOption) {
 TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
   run_ranks(1, [](Communicator& comm, int) {
     DeviceArray data(backend_of(comm), 4 * sizeof(float));
-    data.place(0, 4 * sizeof(float));
-    const std::array<float, 4> numbers = {1, 2, 3, 4};
-    std::memcpy(data.image(), numbers.data(), sizeof(numbers));
-    data.upload({});
+    const auto value = [](std::size_t i) { return element<float>(1, 0, i, ReduceOp::sum); };
+    data.put<float>(4, value);
     const auto launches = [&](const Call& call, const CallOptions& options = {}) {
       const Statistics before = comm.statistics();
       comm.enqueue(call, data.device(), data.device(), {}, options);
@@ -229,11 +195,7 @@ TEST(CommunicatorOfOneRank, LaunchesNothingInPlace) {
     EXPECT_EQ(launches({.op = ReduceOp::premul_sum, .count = 4}, {.scale = 2}), 1u);
     data.download({});
     comm.synchronize();
-    for (std::size_t i = 0; i < 4; ++i) {
-      float number = 0;
-      std::memcpy(&number, data.image() + i * sizeof(number), sizeof(number));
-      EXPECT_EQ(number, 2 * numbers[i]);
-    }
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(data.get<float>(i), 2 * value(i));
     EXPECT_EQ(data.damage(), "");
   });
 }
@@ -286,15 +248,11 @@ TEST(Split, NamesTheRanksOfAPartThatFailsAsItsCallerDoes) {
 TEST(CommunicatorSettings, TheHostHasADevicePerRank) {
   for (const bool by_option : {true, false}) {
     const ScopedEnvironment wish("PLAIT_BACKEND", by_option ? "" : "host");
-    auto bootstraps = make_thread_bootstraps(2);
-    on_threads(2, [&](int rank) {
+    with_bootstraps(2, [&](std::unique_ptr<Bootstrap> bootstrap, int rank) {
       CommunicatorOptions options{.device = rank == 0 ? 0 : 5, .timeout = patience};
       if (by_option) options.backend = BackendKind::host;
-      expect_error(error_of([&] {
-                     Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]),
-                                          options);
-                   }),
-                   ErrorCode::invalid_argument, HasSubstr("rank 1: host device 5 does not exist"));
+      expect_invalid([&] { Communicator::create(std::move(bootstrap), options); },
+                     "rank 1: host device 5 does not exist");
     });
   }
   DeviceGroup group({7, 3}, {.backend = BackendKind::host, .timeout = patience});
@@ -305,18 +263,10 @@ TEST(CommunicatorSettings, TheHostHasADevicePerRank) {
 TEST(CommunicatorSettings, TooLittleScratchIsAnErrorOnAllRanks) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "4K");
-  std::atomic<int> refused = 0;
-  auto bootstraps = make_thread_bootstraps(2);
-  on_threads(2, [&](int rank) {
-    try {
-      Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
-    } catch (const Error& error) {
-      EXPECT_EQ(name_of(error.code()), "invalid_argument");
-      EXPECT_THAT(error.what(), HasSubstr("PLAIT_SCRATCH_BYTES=4K"));
-      ++refused;
-    }
+  with_bootstraps(2, [](std::unique_ptr<Bootstrap> bootstrap, int) {
+    expect_invalid([&] { Communicator::create(std::move(bootstrap), test_options()); },
+                   "PLAIT_SCRATCH_BYTES=4K");
   });
-  EXPECT_EQ(refused, 2);
 }
 
 TEST(CommunicatorSettings, MemoryStaysWithinTheLimit) {

@@ -21,12 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-class Events : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, Events, testing::Values(1, 2, 3),
-                         testing::PrintToStringParamName());
+PLAIT_FOR_RANKS(Events, testing::Values(1, 2, 3));
 
 void expect_ends(Event& event) {
   const auto late = std::chrono::steady_clock::now() + patience;
@@ -96,18 +91,15 @@ TEST_P(Events, PollingNeedsNoOtherWait) {
 }
 
 TEST_P(Events, AnEventOfABrokenCommunicatorIsReached) {
-  run_ranks(
-      GetParam(),
-      [](Communicator& comm, int rank) {
-        const Event event = comm.create_event();
-        if (rank != comm.size() - 1) comm.barrier();
-        event.record();
-        comm.bootstrap().barrier();
-        if (rank == comm.size() - 1) comm.abort("enough");
-        event.synchronize();
-        expect_error(heard(comm), ErrorCode::aborted, HasSubstr("enough"));
-      },
-      patient());
+  run_ranks(GetParam(), patient(), [](Communicator& comm, int rank) {
+    const Event event = comm.create_event();
+    if (rank != comm.size() - 1) comm.barrier();
+    event.record();
+    comm.bootstrap().barrier();
+    if (rank == comm.size() - 1) comm.abort("enough");
+    event.synchronize();
+    expect_error(heard(comm), ErrorCode::aborted, HasSubstr("enough"));
+  });
 }
 
 TEST(EventsOfOne, OutliveTheCommunicator) {
@@ -125,7 +117,7 @@ TEST(EventsOfOne, OutliveTheCommunicator) {
 TEST(EventsOfOne, MistakesAreRefused) {
   run_ranks(1, [](Communicator& comm, int) {
     const auto refused = [](const std::function<void()>& call, const char* why) {
-      EXPECT_THAT(message_of(ErrorCode::invalid_argument, call), HasSubstr(why));
+      expect_invalid(call, why);
     };
     refused([&] { comm.wrap_event(nullptr); }, "wrap_event: the event is null");
     Event event = comm.create_event();

@@ -94,38 +94,35 @@ TEST(FloatFlags, OfTheCallerAreLeftAlone) {
   EXPECT_NE(std::fetestexcept(FE_INEXACT), 0) << "the test shows nothing";
   CommunicatorOptions options = test_options();
   options.backend = BackendKind::cuda;
-  run_ranks(
-      2,
-      [](Communicator& world, int rank) {
-        std::optional<Communicator> comm;
-        keeps_flags("duplicate", [&] { comm.emplace(world.duplicate()); });
-        std::optional<Stream> stream;
-        keeps_flags("create_stream", [&] { stream.emplace(comm->create_stream()); });
-        std::vector<float> sums(1000), x(1000), y(1000);
-        const auto sum = [&] {
-          comm->all_reduce(sums.data(), sums.data(), sums.size(), DataType::f32, ReduceOp::sum,
-                           *stream);
-        };
-        const auto exchange = [&] {
-          comm->send_recv(x.data(), x.size(), 1 - rank, y.data(), y.size(), 1 - rank, DataType::f32,
-                          *stream);
-        };
-        keeps_flags("all_reduce", sum);
-        keeps_flags("send_recv", exchange);
-        keeps_flags("barrier", [&] { comm->barrier(*stream); });
-        keeps_flags("group", [&] {
-          const Group group;
-          sum();
-          exchange();
-        });
-        keeps_flags("copy", [&] { comm->copy(y.data(), x.data(), sizeof(float), *stream); });
-        keeps_flags("synchronize", [&] { comm->synchronize(*stream); });
-        keeps_flags("reserve", [&] { comm->reserve(); });
-        keeps_flags("symmetric memory", [&] { static_cast<void>(comm->allocate<float>(1000)); });
-        keeps_flags("the end of a stream", [&] { stream.reset(); });
-        keeps_flags("the end of a communicator", [&] { comm.reset(); });
-      },
-      options);
+  run_ranks(2, options, [](Communicator& world, int rank) {
+    std::optional<Communicator> comm;
+    keeps_flags("duplicate", [&] { comm.emplace(world.duplicate()); });
+    std::optional<Stream> stream;
+    keeps_flags("create_stream", [&] { stream.emplace(comm->create_stream()); });
+    std::vector<float> sums(1000), x(1000), y(1000);
+    const auto sum = [&] {
+      comm->all_reduce(sums.data(), sums.data(), sums.size(), DataType::f32, ReduceOp::sum,
+                       *stream);
+    };
+    const auto exchange = [&] {
+      comm->send_recv(x.data(), x.size(), 1 - rank, y.data(), y.size(), 1 - rank, DataType::f32,
+                      *stream);
+    };
+    keeps_flags("all_reduce", sum);
+    keeps_flags("send_recv", exchange);
+    keeps_flags("barrier", [&] { comm->barrier(*stream); });
+    keeps_flags("group", [&] {
+      const Group group;
+      sum();
+      exchange();
+    });
+    keeps_flags("copy", [&] { comm->copy(y.data(), x.data(), sizeof(float), *stream); });
+    keeps_flags("synchronize", [&] { comm->synchronize(*stream); });
+    keeps_flags("reserve", [&] { comm->reserve(); });
+    keeps_flags("symmetric memory", [&] { static_cast<void>(comm->allocate<float>(1000)); });
+    keeps_flags("the end of a stream", [&] { stream.reset(); });
+    keeps_flags("the end of a communicator", [&] { comm.reset(); });
+  });
 }
 
 TEST(FloatFlags, OfTheCallerOfADeviceGroupAreLeftAlone) {

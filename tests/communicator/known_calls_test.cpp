@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/communicator_state.hpp"
 #include "fault/deadline.hpp"
 #include "support/data.hpp"
 #include "support/errors.hpp"
+#include "support/forwarding_algorithm.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
@@ -29,15 +29,11 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::size_t count = 300;
-constexpr std::size_t bytes = count * sizeof(int);
 
 /// What a rank sends in a round: other values in each place, so that a launch which repeats an
 /// address of another call gives something else.
-std::vector<int> sent(int round, int rank, std::size_t size = count) {
-  std::vector<int> values(size);
-  for (std::size_t i = 0; i < size; ++i)
-    values[i] = element<int>(static_cast<std::uint64_t>(round), rank, i, ReduceOp::sum);
-  return values;
+int sent(int round, int rank, std::size_t i) {
+  return element<int>(static_cast<std::uint64_t>(round), rank, i, ReduceOp::sum);
 }
 
 /// Device memory of one rank, read and written through the communicator's stream.
@@ -56,13 +52,26 @@ class Numbers {
   int* data() const { return static_cast<int*>(at_); }
   /// With what the rank sends in that round.
   void fill(int round, int rank) {
-    const std::vector<int> values = sent(round, rank, size_);
+    std::vector<int> values(size_);
+    for (std::size_t i = 0; i < size_; ++i) values[i] = sent(round, rank, i);
     move(at_, values.data());
   }
-  std::vector<int> read() const {
+  /// Element i is wanted(i).
+  template <class Wanted>
+  void expect(const Wanted& wanted, int round = 0) const {
     std::vector<int> values(size_);
     move(values.data(), at_);
-    return values;
+    for (std::size_t i = 0; i < size_; ++i)
+      ASSERT_EQ(values[i], wanted(i)) << "round " << round << ", element " << i;
+  }
+  /// What the rank sends in that round.
+  void expect_sent(int round, int rank) const {
+    expect([&](std::size_t i) { return sent(round, rank, i); }, round);
+  }
+  /// What the ranks' numbers of that round come to.
+  void expect_reduced(int round, int ranks, ReduceOp op = ReduceOp::sum) const {
+    const auto seed = static_cast<std::uint64_t>(round);
+    expect([&](std::size_t i) { return expected<int>(seed, ranks, i, op, 1); }, round);
   }
 
  private:
@@ -76,57 +85,50 @@ class Numbers {
   std::size_t size_;
 };
 
-class Known : public testing::TestWithParam<int> {
+class Known : public ForRanks {
  protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  int ranks() const { return GetParam(); }
-  /// What `sent` comes to.
-  std::vector<int> reduced(int round, std::size_t size = count, ReduceOp op = ReduceOp::sum) const {
-    std::vector<int> values(size);
-    for (std::size_t i = 0; i < size; ++i)
-      values[i] =
-          static_cast<int>(expected<int>(static_cast<std::uint64_t>(round), ranks(), i, op, 1));
-    return values;
-  }
-
   static void enqueue(CommunicatorState& state, const Call& call, const void* send, void* recv,
                       const CallOptions& options = {}) {
     state.collectives.call({.call = call, .send = send, .recv = recv, .options = options}, {});
   }
+  static void exchange(CommunicatorState& state, const std::vector<MessageEnd>& ends) {
+    const Call messages{.collective = Collective::send_recv, .type = DataType::i32};
+    state.messages.call("test", {.call = messages, .ends = ends, .options = {}}, {});
+  }
   /// `body(state)` for the inside of a communicator on each rank.
-  void run_states(const std::function<void(CommunicatorState&)>& body) const {
-    auto bootstraps = make_thread_bootstraps(ranks());
-    on_threads(ranks(), [&](int rank) {
-      auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
+  static void run_states(const std::function<void(CommunicatorState&)>& body) {
+    with_bootstraps(ranks(), [&](std::unique_ptr<Bootstrap> bootstrap, int) {
       CommunicatorState state(std::move(bootstrap), test_options());
       const DeviceScope device(*state.resources.backend);
       body(state);
     });
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, Known, testing::Values(1, 2, 3),
-                         [](const auto& test) { return "n" + std::to_string(test.param); });
-
-using KnownByOthers = Known;
-INSTANTIATE_TEST_SUITE_P(All, KnownByOthers, testing::Values(2, 3),
-                         [](const auto& test) { return "n" + std::to_string(test.param); });
+INSTANTIATE_TEST_SUITE_P(All, Known, testing::Values(1, 2, 3), TestName());
+PLAIT_FOR_RANKS(KnownByOthers, testing::Values(2, 3));
 
 const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i32, .count = count};
 
-/// The first call is noted, the second one kept; from the third on they are repeated. Statistics
-/// don't tell the difference.
+/// The first call is noted, the second one kept; from the third on they are repeated, until scratch
+/// memory is granted again: `reserve` moves the memory of messages on GPUs, so what was launched
+/// before may not be right. Statistics don't tell the difference.
 TEST_P(Known, CallsAreRepeatedFromTheThirdOn) {
   run_states([&](CommunicatorState& state) {
     Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count);
-    for (int round = 1; round <= 6; ++round) {
+    const auto call = [&](int round, unsigned repeated) {
       send.fill(round, state.resources.rank());
       enqueue(state, sum_of_ints, send.data(), recv.data());
       state.synchronize({});
-      ASSERT_EQ(recv.read(), reduced(round)) << round;
-      EXPECT_EQ(state.path.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
-    }
+      recv.expect_reduced(round, ranks());
+      EXPECT_EQ(state.path.repeated_calls(), repeated);
+    };
+    for (int round = 1; round <= 6; ++round)
+      call(round, static_cast<unsigned>(round < 3 ? 0 : round - 2));
     EXPECT_EQ(state.path.statistics().calls, 6U);
     EXPECT_EQ(state.path.statistics().launches, 6U);
+    state.reserve();
+    call(7, 4);
+    for (int round = 8; round <= 10; ++round) call(round, 5 + static_cast<unsigned>(round - 8));
   });
 }
 
@@ -137,45 +139,36 @@ TEST_P(Known, ACallThatDiffersIsAnother) {
         other(*state.resources.backend, count);
     send.fill(1, state.resources.rank());
     other.fill(2, state.resources.rank());
-    const auto call = [&](const Call& wanted, const Numbers& from, Numbers& to,
+    const auto call = [&](const Call& wanted, const Numbers& from,
                           const CallOptions& options = {}) {
-      enqueue(state, wanted, from.data(), to.data(), options);
+      enqueue(state, wanted, from.data(), recv.data(), options);
       state.synchronize({});
-      return to.read();
     };
-    for (int i = 0; i < 3; ++i) ASSERT_EQ(call(sum_of_ints, send, recv), reduced(1));
+    for (int i = 0; i < 3; ++i) call(sum_of_ints, send);
     ASSERT_EQ(state.path.repeated_calls(), 1U);
-
     Call differs = sum_of_ints;
-    differs.op = ReduceOp::max;
-    EXPECT_EQ(call(differs, send, recv), reduced(1, count, ReduceOp::max));
-    differs.op = ReduceOp::prod;
-    EXPECT_EQ(call(differs, send, recv), reduced(1, count, ReduceOp::prod));
-    differs = sum_of_ints;
-    differs.count = count - 1;
-    std::vector<int> wanted = reduced(1);
-    wanted.back() = reduced(1, count, ReduceOp::prod).back();
-    EXPECT_EQ(call(differs, send, recv), wanted);
-    EXPECT_EQ(call(sum_of_ints, other, recv), reduced(2));
-    Numbers elsewhere(*state.resources.backend, count);
-    EXPECT_EQ(call(sum_of_ints, send, elsewhere), reduced(1));
-    EXPECT_EQ(call(sum_of_ints, send, recv, {.algorithm = "oneshot_ll"}), reduced(1));
-    EXPECT_EQ(call(sum_of_ints, send, recv, {.blocks = 1}), reduced(1));
+    for (const ReduceOp op : {ReduceOp::max, ReduceOp::prod}) {
+      differs.op = op;
+      call(differs, send);
+      recv.expect_reduced(1, ranks(), op);
+    }
+    call(sum_of_ints, other);
+    recv.expect_reduced(2, ranks());
     differs = sum_of_ints;
     differs.collective = Collective::broadcast;
-    differs.root = ranks() - 1;
-    EXPECT_EQ(call(differs, send, recv), sent(1, ranks() - 1));
-    if (ranks() > 1) {
-      differs.root = 0;
-      EXPECT_EQ(call(differs, send, recv), sent(1, 0));
+    for (const int root : {ranks() - 1, 0}) {
+      differs.root = root;
+      call(differs, send);
+      recv.expect_sent(1, root);
+      if (ranks() == 1) break;
     }
     EXPECT_EQ(state.path.repeated_calls(), 1U);
-    EXPECT_EQ(call(sum_of_ints, send, recv), reduced(1));
+    call(sum_of_ints, send);
+    recv.expect_reduced(1, ranks());
     EXPECT_EQ(state.path.repeated_calls(), 2U) << "one that came between is taken for it";
     // One that is refused is refused each time, beside the one that is known.
     for (int i = 0; i < 4; ++i)
-      expect_error(error_of([&] { call(sum_of_ints, send, recv, {.algorithm = "nothing"}); }),
-                   ErrorCode::invalid_argument, HasSubstr("nothing"));
+      expect_invalid([&] { call(sum_of_ints, send, {.algorithm = "nothing"}); }, "nothing");
   });
 }
 
@@ -192,7 +185,7 @@ TEST_P(Known, ManyCallsInTurns) {
         for (std::size_t i = 0; i < calls; ++i)
           enqueue(state, one, send.data() + i, recv.data() + i);
         state.synchronize({});
-        ASSERT_EQ(recv.read(), reduced(round, calls)) << round;
+        recv.expect_reduced(round, ranks());
       }
       EXPECT_EQ(state.path.statistics().calls, 5 * calls);
       EXPECT_EQ(state.path.statistics().launches, 5 * calls);
@@ -203,6 +196,17 @@ TEST_P(Known, ManyCallsInTurns) {
       }
     });
 }
+
+/// An all-reduce, over and over.
+struct Sum {
+  Communicator& comm;
+  Numbers send{backend_of(comm), count}, recv{backend_of(comm), count};
+
+  void call(StreamRef stream = {}, const CallOptions& options = {}, std::size_t elements = count) {
+    comm.all_reduce(send.data(), recv.data(), elements, DataType::i32, ReduceOp::sum, stream,
+                    options);
+  }
+};
 
 /// Messages of a call to the next rank and from the one before, to the rank itself, and empty ones.
 TEST_P(Known, Messages) {
@@ -223,17 +227,11 @@ TEST_P(Known, Messages) {
     for (int round = 1; round <= 5; ++round) {
       send.fill(round, state.resources.rank());
       own.fill(0, state.resources.rank());
-      state.messages.call("test",
-                          {.call = {.collective = Collective::send_recv, .type = DataType::i32},
-                           .ends = ends,
-                           .options = {}},
-                          {});
+      exchange(state, ends);
       state.synchronize({});
-      ASSERT_EQ(recv.read(), sent(round, before)) << round;
-      std::vector<int> wanted = sent(0, state.resources.rank());
-      const std::vector<int> mine = sent(round, state.resources.rank(), 7);
-      std::copy(mine.begin(), mine.end(), wanted.begin());
-      ASSERT_EQ(own.read(), wanted) << round;
+      recv.expect_sent(round, before);
+      own.expect([&](std::size_t i) { return sent(i < 7 ? round : 0, state.resources.rank(), i); },
+                 round);
       EXPECT_EQ(state.path.repeated_calls(), static_cast<unsigned>(round < 3 ? 0 : round - 2));
     }
     EXPECT_EQ(state.path.statistics().calls, 5U);
@@ -244,13 +242,9 @@ TEST_P(Known, Messages) {
     std::vector<MessageEnd> back = ends;
     for (MessageEnd& end : back)
       if (end.peer == (end.sends ? next : before)) end.peer = end.sends ? before : next;
-    state.messages.call("test",
-                        {.call = {.collective = Collective::send_recv, .type = DataType::i32},
-                         .ends = back,
-                         .options = {}},
-                        {});
+    exchange(state, back);
     state.synchronize({});
-    EXPECT_EQ(recv.read(), sent(5, next));
+    recv.expect_sent(5, next);
   });
 }
 
@@ -264,7 +258,7 @@ TEST_P(Known, SymmetricMemoryThatIsFreed) {
         numbers.fill(4 * round + again, rank);
         comm.all_reduce(data.data(), data.data(), count, DataType::i32, ReduceOp::sum);
         comm.synchronize();
-        ASSERT_EQ(numbers.read(), reduced(4 * round + again)) << round;
+        numbers.expect_reduced(4 * round + again, ranks());
       }
     }
   });
@@ -288,7 +282,7 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
         numbers.fill(again, rank);
         call();
         comm.synchronize();
-        ASSERT_EQ(numbers.read(), reduced(again));
+        numbers.expect_reduced(again, ranks());
       }
     }
     comm.bootstrap().barrier();  // all ranks have unmapped it
@@ -299,75 +293,25 @@ TEST_P(Known, OrdinaryMemoryWhereSymmetricMemoryWas) {
     const auto all = comm.bootstrap().all_gather(mapped == page ? 1 : 0);
     for (const int there : all) ASSERT_EQ(there, 1) << "the addresses are in use";
     for (int again = 0; again < 4; ++again)
-      expect_error(error_of(call), ErrorCode::unsupported, HasSubstr("symmetric"));
+      expect_throws(ErrorCode::unsupported, call, "symmetric");
     comm.bootstrap().barrier();
     munmap(mapped, size);
   });
 }
 
-/// `reserve` moves the memory of messages on GPUs, so what was launched before may not be right.
-TEST_P(Known, ScratchMemoryThatIsGrantedAgain) {
-  run_states([&](CommunicatorState& state) {
-    Numbers send(*state.resources.backend, count), recv(*state.resources.backend, count);
-    const auto call = [&](int round) {
-      send.fill(round, state.resources.rank());
-      enqueue(state, sum_of_ints, send.data(), recv.data());
-      state.synchronize({});
-      ASSERT_EQ(recv.read(), reduced(round));
-    };
-    for (int round = 1; round <= 3; ++round) call(round);
-    EXPECT_EQ(state.path.repeated_calls(), 1U);
-    state.reserve();
-    call(4);
-    EXPECT_EQ(state.path.repeated_calls(), 1U);
-    for (int round = 5; round <= 7; ++round) call(round);  // call 4 was kept at once
-    EXPECT_EQ(state.path.repeated_calls(), 4U);
-  });
-}
-
-/// The parts of an uneven reduce-scatter are known each by itself, and together they overlap.
-TEST(KnownCalls, PartsThatMayNotComeTogether) {
-  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  run_ranks(2, [&](Communicator& comm, int rank) {
-    Numbers send(backend_of(comm), 5);
-    int* const begin = send.data();
-    int* const to = begin + 2;  // rank 1's own block, and on rank 0 another's
-    for (int round = 0; round < 4; ++round)
-      for (int root = 0; root < 2; ++root)
-        comm.reduce(begin + 2 * root, to, root == 0 ? 2 : 3, DataType::i32, ReduceOp::sum, root);
-    comm.synchronize();
-    const std::array<std::size_t, 2> counts{2, 3};
-    if (rank == 0)
-      expect_error(
-          error_of([&] { comm.reduce_scatter_v(begin, counts, to, DataType::i32, ReduceOp::sum); }),
-          ErrorCode::invalid_argument,
-          testing::AllOf(HasSubstr("reduce_scatter_v: rank 0: the block of rank"),
-                         HasSubstr("use the same memory")));
-  });
-}
-
 TEST_P(Known, InAGraph) {
   run_ranks(ranks(), [&](Communicator& comm, int rank) {
-    Backend& backend = backend_of(comm);
-    Numbers send(backend, count), recv(backend, count);
+    Sum sum{comm};
     const Stream stream = comm.create_stream();
-    const auto call = [&] {
-      comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum, stream);
-    };
-    for (int round = 0; round < 3; ++round) call();
+    for (int round = 0; round < 3; ++round) sum.call(stream);
     comm.synchronize(stream);
-    backend.begin_capture(stream.native());
-    call();
-    const auto graph = backend.end_capture(stream.native());
-    for (int round = 1; round <= 3; ++round) {
-      send.fill(round, rank);
-      graph->launch(stream.native());
+    const auto graph = captured(comm, stream, [&] { sum.call(stream); });
+    for (int round = 1; round <= 6; ++round) {
+      sum.send.fill(round, rank);
+      if (round % 2 == 0) sum.call(stream);
+      else graph->launch(stream.native());
       comm.synchronize(stream);
-      ASSERT_EQ(recv.read(), reduced(round));
-      send.fill(10 + round, rank);
-      call();
-      comm.synchronize(stream);
-      ASSERT_EQ(recv.read(), reduced(10 + round));
+      sum.recv.expect_reduced(round, ranks());
     }
   });
 }
@@ -375,32 +319,27 @@ TEST_P(Known, InAGraph) {
 /// What a stream, a group or a broken communicator forbid is forbidden for known calls, too.
 TEST_P(Known, IsRefusedAsAnyOther) {
   run_ranks(ranks(), [&](Communicator& comm, int) {
-    Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
-    const auto call = [&](StreamRef stream, const CallOptions& options = {}) {
-      comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum, stream,
-                      options);
-    };
-    for (int round = 0; round < 4; ++round) call({}, {.blocking = true});
+    Sum sum{comm};
+    for (int round = 0; round < 4; ++round) sum.call({}, {.blocking = true});
     NativeStream gone = nullptr;
     {
       const Stream stream = comm.create_stream();
       gone = stream.native();
-      for (int round = 0; round < 3; ++round) call(stream);
+      for (int round = 0; round < 3; ++round) sum.call(stream);
       comm.synchronize(stream);
       if (target() == BackendKind::host) {
         backend_of(comm).begin_capture(gone);
-        expect_error(error_of([&] { call(stream, {.blocking = true}); }),
-                     ErrorCode::invalid_argument, HasSubstr("a stream that is being captured"));
+        expect_invalid([&] { sum.call(stream, {.blocking = true}); },
+                       "a stream that is being captured");
         backend_of(comm).end_capture(gone);
       }
     }
     if (target() == BackendKind::host)
-      expect_error(error_of([&] { call({static_cast<CUstream_st*>(gone)}); }),
-                   ErrorCode::invalid_argument, HasSubstr("is no stream"));
+      expect_invalid([&] { sum.call({static_cast<CUstream_st*>(gone)}); }, "is no stream");
     {
       Group group;
       const Statistics before = comm.statistics();
-      call({});
+      sum.call();
       EXPECT_EQ(comm.statistics().launches, before.launches) << "a group collects its calls";
       group.end();
       EXPECT_EQ(comm.statistics().launches, before.launches + 1);
@@ -408,163 +347,50 @@ TEST_P(Known, IsRefusedAsAnyOther) {
     comm.synchronize();
     comm.bootstrap().barrier();
     comm.abort("the test says so");
-    EXPECT_TRUE(error_of([&] { call({}); }).has_value());
+    EXPECT_TRUE(error_of([&] { sum.call(); }).has_value());
   });
 }
 
 /// One rank makes another call in the place of a known one.
 TEST_P(KnownByOthers, AMismatchIsNoticed) {
-  run_ranks(
-      ranks(),
-      [&](Communicator& comm, int rank) {
-        Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
-        const auto call = [&](std::size_t elements) {
-          comm.all_reduce(send.data(), recv.data(), elements, DataType::i32, ReduceOp::sum);
-        };
-        for (int round = 0; round < 4; ++round) call(count);
-        comm.synchronize();
-        call(rank == 0 ? count - 1 : count);
-        const auto error = heard(comm);
-        EXPECT_TRUE(error_of([&] { comm.synchronize(); }).has_value());  // nothing uses the buffers
-        expect_error(error, ErrorCode::mismatch,
-                     testing::AllOf(HasSubstr("call 5"), HasSubstr("299"), HasSubstr("300")));
-      },
-      impatient());
+  run_ranks(ranks(), impatient(), [&](Communicator& comm, int rank) {
+    Sum sum{comm};
+    for (int round = 0; round < 4; ++round) sum.call();
+    comm.synchronize();
+    sum.call({}, {}, rank == 0 ? count - 1 : count);
+    const auto error = heard(comm);
+    EXPECT_TRUE(error_of([&] { comm.synchronize(); }).has_value());  // nothing uses the buffers
+    expect_error(error, ErrorCode::mismatch,
+                 testing::AllOf(HasSubstr("call 5"), HasSubstr("299"), HasSubstr("300")));
+  });
 }
 
 /// The kernel that waits in vain says which call it is.
 TEST_P(KnownByOthers, ATimeoutNamesTheCall) {
-  run_ranks(
-      ranks(),
-      [&](Communicator& comm, int rank) {
-        Numbers send(backend_of(comm), count), recv(backend_of(comm), count);
-        const auto call = [&] {
-          comm.all_reduce(send.data(), recv.data(), count, DataType::i32, ReduceOp::sum);
-        };
-        for (int round = 0; round < 5; ++round) call();
-        comm.synchronize();
-        comm.bootstrap().barrier();
-        if (rank == 0) return stay(comm);
-        call();
-        expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
-                     testing::AllOf(testing::ContainsRegex("rank 0 .*last call 5, all_reduce"),
-                                    HasSubstr("in call 6 ")));
-      },
-      impatient());
+  run_ranks(ranks(), impatient(), [&](Communicator& comm, int rank) {
+    Sum sum{comm};
+    for (int round = 0; round < 5; ++round) sum.call();
+    comm.synchronize();
+    comm.bootstrap().barrier();
+    if (rank == 0) return stay(comm);
+    sum.call();
+    expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::timeout,
+                 testing::AllOf(testing::ContainsRegex("rank 0 .*last call 5, all_reduce"),
+                                HasSubstr("in call 6 ")));
+  });
 }
 
-/// An algorithm of the program, which counts how often it is asked and lets the library's do the
-/// work.
-class Asked final : public Algorithm {
- public:
-  StaticName name() const override { return "asked"; }
-  Collective collective() const override { return Collective::broadcast; }
-  std::string_view summary() const override { return "counts its calls"; }
-  Support supports(const Call& call, const Topology& topology) const override {
-    return library().supports(call, topology);
-  }
-  Resources resources(const Topology& topology) const override {
-    return library().resources(topology);
-  }
-  SharedResources shared(const Topology& topology) const override {
-    return library().shared(topology);
-  }
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return library().shapes(call, topology);
-  }
-  double estimate(const Call&, const Topology&) const override { return 1e9; }
+/// An algorithm of the program, which counts how often it is asked.
+struct Asked final : ForwardingAlgorithm {
+  Asked() : ForwardingAlgorithm("asked", "direct_ll", Collective::broadcast) {}
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     ++times;
-    library().enqueue(call, buffers, shape, context);
+    ForwardingAlgorithm::enqueue(call, buffers, shape, context);
   }
   static inline std::atomic<int> times = 0;
-
- private:
-  static const Algorithm& library() {
-    return *Registry::instance().find("direct_ll", Collective::broadcast);
-  }
 };
 const AlgorithmRegistration<Asked> asked;
-
-/// Whatever the user passes makes a difference, except for `blocking`.
-TEST(KnownCalls, AnswerEqualRequestsAlone) {
-  std::array<int, 2> memory{};
-  const CallOptions plain{.algorithm = "ring"};
-  const MessageEnd end{.sends = true, .peer = 1, .buffer = memory.data(), .count = 1};
-  const std::array one_end{end};
-  const Request first{.call = sum_of_ints,
-                      .send = memory.data(),
-                      .recv = memory.data(),
-                      .ends = one_end,
-                      .options = plain};
-  const MemoryState now{.allocations = 3, .grants = 1};
-  KnownCall known;
-  EXPECT_FALSE(known.answers(first, now)) << "nothing is known yet";
-  known.keep(first, now);
-  EXPECT_TRUE(known.answers(first, now));
-  EXPECT_FALSE(known.answers(first, {.allocations = 4, .grants = 1}));
-  EXPECT_FALSE(known.answers(first, {.allocations = 3, .grants = 2}));
-
-  const auto answers = [&](auto change) {
-    Request other = first;
-    change(other);
-    return known.answers(other, now);
-  };
-  EXPECT_FALSE(answers([&](Request& other) { other.send = &memory[1]; }));
-  EXPECT_FALSE(answers([&](Request& other) { other.recv = &memory[1]; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.collective = Collective::scan; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.type = DataType::u32; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.op = ReduceOp::max; }));
-  EXPECT_FALSE(answers([](Request& other) { ++other.call.count; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.scale = 2; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.root = 1; }));
-  EXPECT_FALSE(answers([](Request& other) { other.call.order = ArrayOrder::last_fastest; }));
-  EXPECT_FALSE(answers([](Request& other) { other.ends = {}; }));
-
-  const auto with_end = [&](auto change) {
-    std::array ends{end};
-    change(ends.front());
-    return answers([&](Request& other) { other.ends = ends; });
-  };
-  EXPECT_TRUE(with_end([](MessageEnd&) {}));
-  EXPECT_FALSE(with_end([](MessageEnd& other) { other.sends = false; }));
-  EXPECT_FALSE(with_end([](MessageEnd& other) { other.peer = 2; }));
-  EXPECT_FALSE(with_end([&](MessageEnd& other) { other.buffer = &memory[1]; }));
-  EXPECT_FALSE(with_end([](MessageEnd& other) { other.count = 2; }));
-  EXPECT_FALSE(with_end([&](MessageEnd& other) { other.receiver = memory.data(); }));
-  EXPECT_FALSE(with_end([](MessageEnd& other) { other.always = true; }));
-  const std::array two_ends{end, end};
-  EXPECT_FALSE(answers([&](Request& other) { other.ends = two_ends; }));
-
-  const auto with_options = [&](const CallOptions& options) {
-    const Request other{.call = first.call,
-                        .send = first.send,
-                        .recv = first.recv,
-                        .ends = first.ends,
-                        .options = options};
-    return known.answers(other, now);
-  };
-  EXPECT_TRUE(with_options({.algorithm = "ring", .blocking = true}));
-  EXPECT_FALSE(with_options({}));
-  EXPECT_FALSE(with_options({.algorithm = "tree"}));
-  EXPECT_FALSE(with_options({.algorithm = "ring", .scale = 2}));
-  EXPECT_FALSE(with_options({.algorithm = "ring", .blocks = 1}));
-  const CallOptions zero{.scale = 0.0}, negative_zero{.scale = -0.0};
-  known.keep({.call = sum_of_ints, .options = zero}, now);
-  EXPECT_TRUE(known.answers({.call = sum_of_ints, .options = zero}, now));
-  EXPECT_FALSE(known.answers({.call = sum_of_ints, .options = negative_zero}, now));
-  known.keep(first, now);
-  EXPECT_FALSE(with_options({.algorithm = "ring", .threads = 32}));
-  EXPECT_FALSE(with_options({.algorithm = "ring", .symmetric = true}));
-
-  // The symmetric memory of the call is freed.
-  auto window = std::make_shared<const char>();
-  known.memory.emplace_back(std::shared_ptr<const Window>(window, nullptr));
-  EXPECT_TRUE(known.answers(first, now));
-  window.reset();
-  EXPECT_FALSE(known.answers(first, now));
-}
 
 TEST(KnownCalls, TheProgramsAlgorithmsAreAskedEachTime) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
@@ -574,7 +400,7 @@ TEST(KnownCalls, TheProgramsAlgorithmsAreAskedEachTime) {
       send.fill(round, rank);
       comm.broadcast(send.data(), recv.data(), count, DataType::i32, 0, {}, {.algorithm = "asked"});
       comm.synchronize();
-      EXPECT_EQ(recv.read(), sent(round, 0)) << rank;
+      recv.expect_sent(round, 0);
     }
   });
   EXPECT_EQ(Asked::times, 2 * 5);

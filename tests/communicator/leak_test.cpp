@@ -65,8 +65,7 @@ void live_once(int ranks, bool abort) {
   });
 }
 
-class Leak : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Leak, testing::Values(1, 3), testing::PrintToStringParamName());
+PLAIT_FOR_RANKS(Leak, testing::Values(1, 3));
 
 TEST_P(Leak, NothingIsLeftOfManyCommunicators) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam());

@@ -27,7 +27,6 @@
 namespace plait::test {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::size_t mega = std::size_t{1} << 20;
@@ -127,38 +126,35 @@ TEST(Allocate, RefusesWhatTheMachineDoesNotHave) {
     const std::size_t before = machine_left();
     // One part alone would fit where there are several.
     const std::size_t bytes = ranks == 1 ? std::size_t{1} << 40 : before - before / 16;
-    run_ranks(ranks,
-              [&](Communicator& comm, int) {
-                for (int i = 0; i < 2; ++i)
-                  expect_error(error_of([&] { static_cast<void>(comm.allocate<char>(bytes)); }),
-                               ErrorCode::out_of_memory,
-                               AllOf(HasSubstr("allocate: rank 0: " + std::to_string(bytes) +
-                                               " bytes for each of " + std::to_string(ranks)),
-                                     HasSubstr("left")));
-                const auto small = comm.allocate<float>(1000);
-                comm.all_reduce(small.span(), small.span(), ReduceOp::sum);
-                comm.synchronize();
-              },
-              {.backend = BackendKind::host});
+    run_ranks(ranks, {.backend = BackendKind::host}, [&](Communicator& comm, int) {
+      for (int i = 0; i < 2; ++i)
+        expect_throws(
+            ErrorCode::out_of_memory, [&] { static_cast<void>(comm.allocate<char>(bytes)); },
+            "allocate: rank 0: " + std::to_string(bytes) + " bytes for each of " +
+                std::to_string(ranks),
+            "left");
+      const auto small = comm.allocate<float>(1000);
+      comm.all_reduce(small.span(), small.span(), ReduceOp::sum);
+      comm.synchronize();
+    });
     EXPECT_GT(machine_left(), before / 2) << "something was committed";
   }
 }
 
 /// Beyond it the kernel ends the process by SIGXFSZ.
 TEST(Allocate, RefusesFilesThatAreTooLarge) {
-  run_ranks(1,
-            [](Communicator& comm, int) {
-              {
-                const ResourceLimit limit(RLIMIT_FSIZE, mega);
-                expect_error(error_of([&] { static_cast<void>(comm.allocate<char>(mega + 1)); }),
-                             ErrorCode::out_of_memory, HasSubstr("ulimit -f"));
-                expect_error(error_of([&] { static_cast<void>(comm.duplicate()); }),
-                             ErrorCode::out_of_memory, HasSubstr("ulimit -f"));
-                static_cast<void>(comm.allocate<char>(mega));
-              }
-              static_cast<void>(comm.allocate<char>(mega + 1));
-            },
-            {.backend = BackendKind::host});
+  run_ranks(1, {.backend = BackendKind::host}, [](Communicator& comm, int) {
+    {
+      const ResourceLimit limit(RLIMIT_FSIZE, mega);
+      expect_throws(
+          ErrorCode::out_of_memory, [&] { static_cast<void>(comm.allocate<char>(mega + 1)); },
+          "ulimit -f");
+      expect_throws(
+          ErrorCode::out_of_memory, [&] { static_cast<void>(comm.duplicate()); }, "ulimit -f");
+      static_cast<void>(comm.allocate<char>(mega));
+    }
+    static_cast<void>(comm.allocate<char>(mega + 1));
+  });
 }
 
 // --- scratch memory
@@ -180,22 +176,20 @@ void all_collectives(Communicator& comm, std::size_t count, StreamRef stream = {
 
 TEST(Scratch, IsCommittedAsItIsUsed) {
   for (const int ranks : {2, 8}) {
-    run_ranks(ranks,
-              [](Communicator& comm, int) {
-                const Statistics fresh = comm.statistics();
-                EXPECT_GT(fresh.scratch_bytes, 100 * mega);
-                EXPECT_LT(fresh.scratch_bytes_committed, mega);
-                all_collectives(comm, 100);
-                const Statistics used = comm.statistics();
-                EXPECT_GT(used.scratch_bytes_committed, fresh.scratch_bytes_committed);
-                EXPECT_LT(used.scratch_bytes_committed, 4 * mega);
-                auto part = comm.split(comm.rank() % 2, 0);
-                auto copy = comm.duplicate();
-                EXPECT_LT(part->statistics().scratch_bytes_committed +
-                              copy.statistics().scratch_bytes_committed,
-                          mega);
-              },
-              {.backend = BackendKind::host});
+    run_ranks(ranks, {.backend = BackendKind::host}, [](Communicator& comm, int) {
+      const Statistics fresh = comm.statistics();
+      EXPECT_GT(fresh.scratch_bytes, 100 * mega);
+      EXPECT_LT(fresh.scratch_bytes_committed, mega);
+      all_collectives(comm, 100);
+      const Statistics used = comm.statistics();
+      EXPECT_GT(used.scratch_bytes_committed, fresh.scratch_bytes_committed);
+      EXPECT_LT(used.scratch_bytes_committed, 4 * mega);
+      auto part = comm.split(comm.rank() % 2, 0);
+      auto copy = comm.duplicate();
+      EXPECT_LT(
+          part->statistics().scratch_bytes_committed + copy.statistics().scratch_bytes_committed,
+          mega);
+    });
   }
 }
 
@@ -204,40 +198,36 @@ TEST(Scratch, IsThereForALargeMessageAtOnce) {
   constexpr std::size_t count = 1'000'000;
   for (const auto& algorithm : Registry::instance().all()) {
     if (algorithm->collective() != Collective::all_reduce) continue;
-    run_ranks(2,
-              [&](Communicator& comm, int rank) {
-                // All but those for several nodes.
-                if (!is_served(comm, {.algorithm = std::string(algorithm->name()),
-                                      .count = count,
-                                      .in_place = true,
-                                      .symmetric = true}))
-                  return;
-                const auto x = comm.allocate<float>(count);
-                for (std::size_t i = 0; i < count; ++i)
-                  x.data()[i] = element<float>(1, rank, i, ReduceOp::sum);
-                comm.all_reduce(x.data(), x.data(), count, DataType::f32, ReduceOp::sum, {},
-                                {.algorithm = std::string(algorithm->name())});
-                comm.synchronize();
-                for (std::size_t i = 0; i < count; ++i)
-                  ASSERT_EQ(x.data()[i], expected<float>(1, 2, i, ReduceOp::sum, 1))
-                      << algorithm->name() << ", " << i;
-              },
-              {.backend = BackendKind::host});
+    run_ranks(2, {.backend = BackendKind::host}, [&](Communicator& comm, int rank) {
+      // All but those for several nodes.
+      if (!is_served(comm, {.algorithm = std::string(algorithm->name()),
+                            .count = count,
+                            .in_place = true,
+                            .symmetric = true}))
+        return;
+      const auto x = comm.allocate<float>(count);
+      for (std::size_t i = 0; i < count; ++i)
+        x.data()[i] = element<float>(1, rank, i, ReduceOp::sum);
+      comm.all_reduce(x.data(), x.data(), count, DataType::f32, ReduceOp::sum, {},
+                      {.algorithm = std::string(algorithm->name())});
+      comm.synchronize();
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(x.data()[i], expected<float>(1, 2, i, ReduceOp::sum, 1))
+            << algorithm->name() << ", " << i;
+    });
   }
 }
 
 TEST(Scratch, HasAnOption) {
   const ScopedEnvironment variable("PLAIT_SCRATCH_BYTES", "64M");
-  run_ranks(2,
+  run_ranks(2, {.backend = BackendKind::host, .scratch_bytes = 16 * mega},
             [](Communicator& comm, int) {
               EXPECT_LE(comm.statistics().scratch_bytes, 16 * mega);
               EXPECT_LE(comm.duplicate().statistics().scratch_bytes, 16 * mega);
               all_collectives(comm, 1000);
-            },
-            {.backend = BackendKind::host, .scratch_bytes = 16 * mega});
-  run_ranks(2,
-            [](Communicator& comm, int) { EXPECT_GT(comm.statistics().scratch_bytes, 32 * mega); },
-            {.backend = BackendKind::host});
+            });
+  run_ranks(2, {.backend = BackendKind::host},
+            [](Communicator& comm, int) { EXPECT_GT(comm.statistics().scratch_bytes, 32 * mega); });
 }
 
 /// The host target with as much memory as the test says.
@@ -256,43 +246,38 @@ TEST(Scratch, ThatCannotBeHadBreaksTheCommunicatorOnAllRanks) {
   bytes_left = 64 * mega;
   CommunicatorOptions options = patient();
   options.backend = BackendKind::cuda;
-  run_ranks(
-      3,
-      [](Communicator& comm, int rank) {
-        std::vector<float> x(1000);
-        const auto reduce = [&](const char* algorithm) {
-          comm.all_reduce(x.data(), x.data(), x.size(), DataType::f32, ReduceOp::sum, {},
-                          {.algorithm = algorithm, .threads = 1});
-          comm.synchronize();
-        };
-        reduce("oneshot_ll");
-        comm.bootstrap().barrier();
-        if (rank == 0) bytes_left = 1000;
-        comm.bootstrap().barrier();
-        reduce("oneshot_ll");  // what it touches is there
-        if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        expect_error(error_of([&] { reduce("ring"); }), ErrorCode::out_of_memory,
-                     AllOf(HasSubstr("scratch memory of ring"), HasSubstr("the test has 1000")));
-        expect_error(error_of([&] { reduce("oneshot_ll"); }), ErrorCode::out_of_memory,
-                     HasSubstr("scratch memory of ring"));
-      },
-      options);
+  run_ranks(3, options, [](Communicator& comm, int rank) {
+    std::vector<float> x(1000);
+    const auto reduce = [&](const char* algorithm) {
+      comm.all_reduce(x.data(), x.data(), x.size(), DataType::f32, ReduceOp::sum, {},
+                      {.algorithm = algorithm, .threads = 1});
+      comm.synchronize();
+    };
+    reduce("oneshot_ll");
+    comm.bootstrap().barrier();
+    if (rank == 0) bytes_left = 1000;
+    comm.bootstrap().barrier();
+    reduce("oneshot_ll");  // what it touches is there
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    expect_throws(
+        ErrorCode::out_of_memory, [&] { reduce("ring"); }, "scratch memory of ring",
+        "the test has 1000");
+    expect_throws(
+        ErrorCode::out_of_memory, [&] { reduce("oneshot_ll"); }, "scratch memory of ring");
+  });
 }
 
 TEST(Scratch, OfParticularAllocationsIsAskedForOnAllRanksTogether) {
   bytes_left = 64 * mega;
   CommunicatorOptions options = patient();
   options.backend = BackendKind::cuda;
-  run_ranks(
-      4,
-      [](Communicator& comm, int) {
-        expect_error(error_of([&] { static_cast<void>(comm.allocate<char>(17 * mega)); }),
-                     ErrorCode::out_of_memory,
-                     HasSubstr("allocate: rank 0: 17825792 bytes for each of 4 ranks, and the test "
-                               "has 67108864 bytes left"));
-        static_cast<void>(comm.allocate<char>(16 * mega));
-      },
-      options);
+  run_ranks(4, options, [](Communicator& comm, int) {
+    expect_throws(
+        ErrorCode::out_of_memory, [&] { static_cast<void>(comm.allocate<char>(17 * mega)); },
+        "allocate: rank 0: 17825792 bytes for each of 4 ranks, and the test "
+        "has 67108864 bytes left");
+    static_cast<void>(comm.allocate<char>(16 * mega));
+  });
 }
 
 }  // namespace

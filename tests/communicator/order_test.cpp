@@ -41,12 +41,7 @@ void elsewhere(Communicator& comm, const std::function<void()>& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-class Order : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, Order, testing::Values(1, 2, 3, 4),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(Order, testing::Values(1, 2, 3, 4));
 
 TEST_P(Order, CallsReturnBeforeTheDeviceHasDoneThem) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {

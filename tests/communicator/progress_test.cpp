@@ -70,12 +70,7 @@ void expect_counts(const Progress& progress, std::uint64_t calls) {
   EXPECT_EQ(progress.completed, calls * blocks);
 }
 
-class ProgressOf : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, ProgressOf, testing::Values(1, 2, 3),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(ProgressOf, testing::Values(1, 2, 3));
 
 TEST_P(ProgressOf, EveryBlockOfEveryCallIsCounted) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
@@ -184,32 +179,29 @@ TEST_P(ProgressOf, SettingsAreChecked) {
 /// Rank 1 makes its third call only after rank 0 has seen where its own hangs.
 TEST(Progress, ShowsWhereAKernelWaits) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  run_ranks(
-      2,
-      [](Communicator& comm, int rank) {
-        Arena arena(comm);
-        for (int i = 0; i < 2; ++i) call(comm, arena);
-        wait_until(comm, all_completed(2));
-        if (rank == 0) {
-          call(comm, arena);
-          const auto hangs = [](const Progress& p) {
-            return !p.blocks.empty() && p.blocks[0].started == 3;
-          };
-          wait_until(comm, hangs);
-          std::this_thread::sleep_for(20ms);
-          const Progress waiting = comm.progress();
-          EXPECT_EQ(waiting.blocks.at(0).started, 3u);
-          EXPECT_EQ(waiting.blocks.at(0).completed, 2u);
-          EXPECT_GE(waiting.blocks.at(0).started_at, waiting.blocks.at(0).completed_at);
-          for (const Progress::Block& block : waiting.blocks)
-            EXPECT_GE(block.completed, 2u);  // one without data waits for no peer
-        }
-        comm.bootstrap().barrier();
-        if (rank == 1) call(comm, arena);
-        expect_counts(at_rest(comm, 3), 3);
-        comm.bootstrap().barrier();
-      },
-      patient());
+  run_ranks(2, patient(), [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    for (int i = 0; i < 2; ++i) call(comm, arena);
+    wait_until(comm, all_completed(2));
+    if (rank == 0) {
+      call(comm, arena);
+      const auto hangs = [](const Progress& p) {
+        return !p.blocks.empty() && p.blocks[0].started == 3;
+      };
+      wait_until(comm, hangs);
+      std::this_thread::sleep_for(20ms);
+      const Progress waiting = comm.progress();
+      EXPECT_EQ(waiting.blocks.at(0).started, 3u);
+      EXPECT_EQ(waiting.blocks.at(0).completed, 2u);
+      EXPECT_GE(waiting.blocks.at(0).started_at, waiting.blocks.at(0).completed_at);
+      for (const Progress::Block& block : waiting.blocks)
+        EXPECT_GE(block.completed, 2u);  // one without data waits for no peer
+    }
+    comm.bootstrap().barrier();
+    if (rank == 1) call(comm, arena);
+    expect_counts(at_rest(comm, 3), 3);
+    comm.bootstrap().barrier();
+  });
 }
 
 TEST(Progress, LaterBlocksAndOtherThreadsAreNotCounted) {

@@ -80,41 +80,33 @@ std::size_t threads_of_this_process() {
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
-class Threads : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, Threads, testing::Values(1, 2, 3),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+PLAIT_FOR_RANKS(Threads, testing::Values(1, 2, 3));
 
 /// Two threads of each rank, a communicator for each, and the default stream: which comes first is
 /// not the same on all ranks.
 TEST_P(Threads, WithACommunicatorEachDoNotWaitForEachOther) {
   if (target() != BackendKind::host) GTEST_SKIP() << "a GPU has one default stream for all threads";
-  run_ranks(
-      GetParam(),
-      [](Communicator& comm, int rank) {
-        Communicator twin = comm.duplicate();
-        constexpr int rounds = 8;
-        std::atomic<int> made = 0;  // calls, by both
-        const auto use = [&](Communicator& own, int turn) {
-          const std::uint64_t seed = &own == &twin ? 2 : 1;
-          Numbers numbers(own, seed);
-          for (int round = 0; round < rounds; ++round) {
-            while (made != 2 * round + turn) std::this_thread::yield();
-            numbers.reduce(own);
-            ++made;
-          }
-          own.copy(numbers.image(), numbers.device(), bytes);
-          own.synchronize();
-          numbers.expect_sums(seed, rounds);
-        };
-        std::thread first([&] { use(comm, rank % 2); });
-        use(twin, 1 - rank % 2);
-        first.join();
-        comm.bootstrap().barrier();
-      },
-      impatient());
+  run_ranks(GetParam(), impatient(), [](Communicator& comm, int rank) {
+    Communicator twin = comm.duplicate();
+    constexpr int rounds = 8;
+    std::atomic<int> made = 0;  // calls, by both
+    const auto use = [&](Communicator& own, int turn) {
+      const std::uint64_t seed = &own == &twin ? 2 : 1;
+      Numbers numbers(own, seed);
+      for (int round = 0; round < rounds; ++round) {
+        while (made != 2 * round + turn) std::this_thread::yield();
+        numbers.reduce(own);
+        ++made;
+      }
+      own.copy(numbers.image(), numbers.device(), bytes);
+      own.synchronize();
+      numbers.expect_sums(seed, rounds);
+    };
+    std::thread first([&] { use(comm, rank % 2); });
+    use(twin, 1 - rank % 2);
+    first.join();
+    comm.bootstrap().barrier();
+  });
 }
 
 /// Whichever thread calls, the communicator's work on default streams is in the order of its calls,

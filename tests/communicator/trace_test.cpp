@@ -181,9 +181,9 @@ TEST_F(TraceOf, ReplaysAreSpansOfTheCapturedCall) {
     Arena arena(comm);
     const DeviceScope device(backend_of(comm));
     Stream stream = comm.create_stream();
-    backend_of(comm).begin_capture(stream.native());
-    for (int i = 0; i < 2; ++i) all_reduce(comm, arena, "oneshot_ll", 2, stream);
-    const auto graph = backend_of(comm).end_capture(stream.native());
+    const auto graph = captured(comm, stream, [&] {
+      for (int i = 0; i < 2; ++i) all_reduce(comm, arena, "oneshot_ll", 2, stream);
+    });
     for (int i = 0; i < 3; ++i) graph->launch(stream.native());
     comm.synchronize(stream);
   });

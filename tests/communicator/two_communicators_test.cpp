@@ -84,14 +84,11 @@ class TwoCommunicators : public testing::TestWithParam<std::tuple<int, bool>> {
   static void run(const std::function<void(Pair&)>& body) {
     CommunicatorOptions options;
     options.timeout = under_tsan ? 60s : 15s;
-    run_ranks(
-        ranks(),
-        [&](Communicator& comm, int) {
-          Pair pair(comm, std::get<1>(GetParam()));
-          body(pair);
-          pair.meet();
-        },
-        options);
+    run_ranks(ranks(), options, [&](Communicator& comm, int) {
+      Pair pair(comm, std::get<1>(GetParam()));
+      body(pair);
+      pair.meet();
+    });
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, TwoCommunicators,
