@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "algorithms/contract/collective_algorithm.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
+#include "support/forwarding_algorithm.hpp"
 #include "support/ranks.hpp"
 #include "support/zoo.hpp"
 
@@ -37,66 +37,50 @@ class Abort : public testing::TestWithParam<std::tuple<std::string, int>> {
 };
 INSTANTIATE_TEST_SUITE_P(All, Abort,
                          testing::Combine(testing::ValuesIn(all_reduce_algorithms()),
-                                          testing::Values(2, 3, 4)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", std::get<0>(test.param),
-                                              std::get<1>(test.param));
-                         });
+                                          testing::Values(3)),
+                         TestName());
 
 /// The last rank never calls; rank 0's other thread aborts while its kernels wait.
 TEST_P(Abort, EndsCallsUnderWayOnAllRanks) {
-  run_ranks(
-      ranks(),
-      [&](Communicator& comm, int rank) {
-        Arena arena(comm);
-        void* data = arena.symmetric_send.device();
-        comm.bootstrap().barrier();
-        const auto call = [&] {
-          comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::max, {},
-                          {.algorithm = algorithm()});
-        };
-        if (rank != ranks() - 1)
-          for (int i = 0; i < 20; ++i) call();
-        std::thread other;
-        if (rank == 0)
-          other = std::thread([&] {
-            std::this_thread::sleep_for(50ms);
-            comm.abort("enough");
-          });
-        const auto start = Clock::now();
-        if (rank != ranks() - 1) static_cast<void>(error_of([&] { comm.synchronize(); }));
-        expect_aborted(heard(comm), "rank 0 has aborted the communicator: enough");
-        EXPECT_LT(Clock::now() - start, promised);
-        if (other.joinable()) other.join();
-        expect_aborted(error_of(call), "enough");
-        expect_aborted(error_of([&] { comm.barrier(); }), "enough");
-      },
-      patient());
+  run_ranks(ranks(), patient(), [&](Communicator& comm, int rank) {
+    Arena arena(comm);
+    void* data = arena.symmetric_send.device();
+    comm.bootstrap().barrier();
+    const auto call = [&] {
+      comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::max, {},
+                      {.algorithm = algorithm()});
+    };
+    if (rank != ranks() - 1)
+      for (int i = 0; i < 20; ++i) call();
+    std::thread other;
+    if (rank == 0)
+      other = std::thread([&] {
+        std::this_thread::sleep_for(50ms);
+        comm.abort("enough");
+      });
+    const auto start = Clock::now();
+    if (rank != ranks() - 1) static_cast<void>(error_of([&] { comm.synchronize(); }));
+    expect_aborted(heard(comm), "rank 0 has aborted the communicator: enough");
+    EXPECT_LT(Clock::now() - start, promised);
+    if (other.joinable()) other.join();
+    expect_aborted(error_of(call), "enough");
+    expect_aborted(error_of([&] { comm.barrier(); }), "enough");
+  });
 }
 
-class AbortOf : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, AbortOf, testing::Values(1, 2, 3, 4),
-                         testing::PrintToStringParamName());
+PLAIT_FOR_RANKS(AbortOf, testing::Values(1, 2, 3, 4));
 
 /// One rank waits for no peer.
-using AbortOfSeveral = AbortOf;
-INSTANTIATE_TEST_SUITE_P(Ranks, AbortOfSeveral, testing::Values(2, 3, 4),
-                         testing::PrintToStringParamName());
+PLAIT_FOR_RANKS(AbortOfSeveral, testing::Values(2, 3, 4));
 
 TEST_P(AbortOf, IdleRanks) {
-  run_ranks(
-      GetParam(),
-      [](Communicator& comm, int rank) {
-        comm.barrier();
-        comm.synchronize();
-        if (rank == comm.size() - 1) comm.abort();
-        expect_aborted(heard(comm),
-                       fmt::format("rank {} has aborted the communicator", comm.size() - 1));
-      },
-      patient());
+  run_ranks(GetParam(), patient(), [](Communicator& comm, int rank) {
+    comm.barrier();
+    comm.synchronize();
+    if (rank == comm.size() - 1) comm.abort();
+    expect_aborted(heard(comm),
+                   fmt::format("rank {} has aborted the communicator", comm.size() - 1));
+  });
 }
 
 /// The last rank never calls; the others are destroying the communicator when it aborts.
@@ -124,59 +108,37 @@ TEST_P(AbortOfSeveral, EndsSetUp) {
       [](Communicator& comm) { comm.split(comm.rank() % 2, 0); },
       [](Communicator& comm) { comm.bootstrap().barrier(); }};
   for (const auto& step : steps)
-    run_ranks(
-        GetParam(),
-        [&](Communicator& comm, int rank) {
-          comm.bootstrap().barrier();
-          const auto start = Clock::now();
-          if (rank == comm.size() - 1) comm.abort("enough");
-          else expect_aborted(error_of([&] { step(comm); }), "enough");
-          EXPECT_LT(Clock::now() - start, promised);
-          expect_aborted(error_of([&] { step(comm); }), "enough");
-        },
-        patient());
+    run_ranks(GetParam(), patient(), [&](Communicator& comm, int rank) {
+      comm.bootstrap().barrier();
+      const auto start = Clock::now();
+      if (rank == comm.size() - 1) comm.abort("enough");
+      else expect_aborted(error_of([&] { step(comm); }), "enough");
+      EXPECT_LT(Clock::now() - start, promised);
+      expect_aborted(error_of([&] { step(comm); }), "enough");
+    });
 }
 
 TEST_P(AbortOfSeveral, EndsChecks) {
   const ScopedEnvironment variable("PLAIT_CHECK", "1");
-  run_ranks(
-      GetParam(),
-      [&](Communicator& comm, int rank) {
-        comm.bootstrap().barrier();
-        const auto start = Clock::now();
-        if (rank == comm.size() - 1) comm.abort("enough");
-        expect_aborted(error_of([&] { comm.barrier(); }), "enough");
-        EXPECT_LT(Clock::now() - start, promised);
-      },
-      patient());
+  run_ranks(GetParam(), patient(), [&](Communicator& comm, int rank) {
+    comm.bootstrap().barrier();
+    const auto start = Clock::now();
+    if (rank == comm.size() - 1) comm.abort("enough");
+    expect_aborted(error_of([&] { comm.barrier(); }), "enough");
+    EXPECT_LT(Clock::now() - start, promised);
+  });
 }
 
-/// Acts as oneshot_ll, but fails the first time on rank 0 when all is checked, like a launch that
-/// the runtime refuses.
-class RefusedOnce final : public CollectiveAlgorithm {
- public:
-  StaticName name() const override { return "refused_once"; }
-  std::string_view summary() const override { return "oneshot_ll, but for the first call"; }
-  Resources resources(const Topology& topology) const override {
-    return real().resources(topology);
-  }
-  SharedResources shared(const Topology& topology) const override {
-    return real().shared(topology);
-  }
-  std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    return real().shapes(call, topology);
-  }
-  double estimate(const Call&, const Topology&) const override { return 1e12; }
+/// Fails the first time on rank 0 when all is checked, like a launch that the runtime refuses.
+struct RefusedOnce final : ForwardingAlgorithm {
+  RefusedOnce() : ForwardingAlgorithm("refused_once", "oneshot_ll") {}
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     if (context.rank() == 0 && refuses.exchange(false))
       throw Error(ErrorCode::out_of_memory, "the launch was refused");
-    real().enqueue(call, buffers, shape, context);
+    ForwardingAlgorithm::enqueue(call, buffers, shape, context);
   }
   static inline std::atomic<bool> refuses = false;
-
- private:
-  static const Algorithm& real() { return *Registry::instance().find("oneshot_ll"); }
 };
 const AlgorithmRegistration<RefusedOnce> refused_once;
 
@@ -185,62 +147,56 @@ const AlgorithmRegistration<RefusedOnce> refused_once;
 TEST_P(AbortOfSeveral, IsWhatACallMeansThatCannotBeEnqueued) {
   for (const std::size_t grouped : {0u, 1u, 5u}) {
     RefusedOnce::refuses = true;
-    run_ranks(
-        GetParam(),
-        [&](Communicator& comm, int rank) {
-          Arena arena(comm);
-          auto* const data = static_cast<std::byte*>(arena.symmetric_send.device());
-          const auto call = [&](std::size_t i) {
-            comm.all_reduce(data + i * 512, data + i * 512, 100, DataType::i32, ReduceOp::sum, {},
-                            {.algorithm = "refused_once"});
-          };
-          const auto first = error_of([&] {
-            if (grouped == 0) return call(0);
-            const Group group;
-            for (std::size_t i = 0; i < grouped; ++i) call(i);
-          });
-          if (rank == 0)
-            expect_error(first, ErrorCode::out_of_memory, HasSubstr("the launch was refused"));
-          expect_aborted(heard(comm),
-                         "rank 0 has aborted the communicator: a call could not be enqueued: the "
-                         "launch was refused");
-          expect_aborted(error_of([&] { call(0); }), "the launch was refused");
-        },
-        patient());
+    run_ranks(GetParam(), patient(), [&](Communicator& comm, int rank) {
+      Arena arena(comm);
+      auto* const data = static_cast<std::byte*>(arena.symmetric_send.device());
+      const auto call = [&](std::size_t i) {
+        comm.all_reduce(data + i * 512, data + i * 512, 100, DataType::i32, ReduceOp::sum, {},
+                        {.algorithm = "refused_once"});
+      };
+      const auto first = error_of([&] {
+        if (grouped == 0) return call(0);
+        const Group group;
+        for (std::size_t i = 0; i < grouped; ++i) call(i);
+      });
+      if (rank == 0)
+        expect_error(first, ErrorCode::out_of_memory, HasSubstr("the launch was refused"));
+      expect_aborted(heard(comm),
+                     "rank 0 has aborted the communicator: a call could not be enqueued: the "
+                     "launch was refused");
+      expect_aborted(error_of([&] { call(0); }), "the launch was refused");
+    });
   }
 }
 
 /// A captured launch ends as well, and so does a launch after it.
 TEST_P(AbortOfSeveral, Replays) {
-  run_ranks(
-      GetParam(),
-      [](Communicator& comm, int rank) {
-        Arena arena(comm);
-        void* data = arena.symmetric_send.device();
-        Backend& backend = backend_of(comm);
-        const DeviceScope device(backend);
-        Stream stream = comm.create_stream();
-        backend.begin_capture(stream.native());
-        for (int i = 0; i < 5; ++i)
-          comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::sum, stream);
-        const auto graph = backend.end_capture(stream.native());
-        for (int i = 0; i < 3; ++i) graph->launch(stream.native());
-        backend.synchronize(stream.native());
-        comm.bootstrap().barrier();
-        const auto start = Clock::now();
-        if (rank != 0) {
-          for (int i = 0; i < 3; ++i) graph->launch(stream.native());
-        } else {
-          std::this_thread::sleep_for(20ms);
-          comm.abort("in a replay");
-        }
-        static_cast<void>(error_of([&] { comm.synchronize(stream); }));
-        expect_aborted(heard(comm), "in a replay");
-        graph->launch(stream.native());
-        backend.synchronize(stream.native());
-        EXPECT_LT(Clock::now() - start, promised);
-      },
-      patient());
+  run_ranks(GetParam(), patient(), [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    void* data = arena.symmetric_send.device();
+    Backend& backend = backend_of(comm);
+    const DeviceScope device(backend);
+    Stream stream = comm.create_stream();
+    const auto graph = captured(comm, stream, [&] {
+      for (int i = 0; i < 5; ++i)
+        comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::sum, stream);
+    });
+    for (int i = 0; i < 3; ++i) graph->launch(stream.native());
+    backend.synchronize(stream.native());
+    comm.bootstrap().barrier();
+    const auto start = Clock::now();
+    if (rank != 0) {
+      for (int i = 0; i < 3; ++i) graph->launch(stream.native());
+    } else {
+      std::this_thread::sleep_for(20ms);
+      comm.abort("in a replay");
+    }
+    static_cast<void>(error_of([&] { comm.synchronize(stream); }));
+    expect_aborted(heard(comm), "in a replay");
+    graph->launch(stream.native());
+    backend.synchronize(stream.native());
+    EXPECT_LT(Clock::now() - start, promised);
+  });
 }
 
 /// The device and its memory are as good as new.
@@ -326,41 +282,33 @@ TEST(AbortInOneProcess, PeersReadFreedBuffersNoMore) {
 
 TEST_P(AbortOf, ReachesPartsAndTheirParts) {
   std::atomic<int> past = 0;
-  run_ranks(
-      GetParam(),
-      [&](Communicator& comm, int rank) {
-        std::optional<Communicator> half = comm.split(rank % 2, 0);
-        Communicator part = half->duplicate();
-        Communicator sibling = comm.duplicate();
-        comm.bootstrap().barrier();
-        if (rank == 0) half->abort("only a half");
-        if (rank % 2 == 0) {
-          expect_aborted(heard(part), "only a half");
-          expect_aborted(heard(*half), "only a half");
-        } else {
-          std::this_thread::sleep_for(150ms);
-          EXPECT_FALSE(half->async_error() || part.async_error());
-        }
-        EXPECT_FALSE(comm.async_error() || sibling.async_error()) << "an abort goes down, not up";
-        comm.bootstrap().barrier();
-        ++past;  // an abort ends the barrier on a rank that has not left it yet
-        if (rank == comm.size() - 1) {
-          while (past != comm.size()) std::this_thread::yield();
-          comm.abort("everything");
-        }
-        expect_aborted(heard(comm), "everything");
-        expect_aborted(heard(sibling), "everything");
-        if (rank % 2 == 1) expect_aborted(heard(part), "everything");
-      },
-      patient());
+  run_ranks(GetParam(), patient(), [&](Communicator& comm, int rank) {
+    std::optional<Communicator> half = comm.split(rank % 2, 0);
+    Communicator part = half->duplicate();
+    Communicator sibling = comm.duplicate();
+    comm.bootstrap().barrier();
+    if (rank == 0) half->abort("only a half");
+    if (rank % 2 == 0) {
+      expect_aborted(heard(part), "only a half");
+      expect_aborted(heard(*half), "only a half");
+    } else {
+      std::this_thread::sleep_for(150ms);
+      EXPECT_FALSE(half->async_error() || part.async_error());
+    }
+    EXPECT_FALSE(comm.async_error() || sibling.async_error()) << "an abort goes down, not up";
+    comm.bootstrap().barrier();
+    ++past;  // an abort ends the barrier on a rank that has not left it yet
+    if (rank == comm.size() - 1) {
+      while (past != comm.size()) std::this_thread::yield();
+      comm.abort("everything");
+    }
+    expect_aborted(heard(comm), "everything");
+    expect_aborted(heard(sibling), "everything");
+    if (rank % 2 == 1) expect_aborted(heard(part), "everything");
+  });
 }
 
-class Split : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, Split, testing::Values(1, 2, 3, 4, 5),
-                         testing::PrintToStringParamName());
+PLAIT_FOR_RANKS(Split, testing::Values(1, 2, 3, 4, 5));
 
 TEST_P(Split, PartsWorkBesideTheWhole) {
   run_ranks(GetParam(), [](Communicator& comm, int rank) {

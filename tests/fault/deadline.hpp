@@ -1,18 +1,30 @@
 // Shared by the tests with a deadline: a short one, and ranks that let it pass.
 #pragma once
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
 
-inline constexpr std::chrono::milliseconds deadline{300};
-inline constexpr std::chrono::seconds soon{under_tsan ? 30 : 5};
+inline constexpr std::chrono::milliseconds deadline{500};
+inline constexpr std::chrono::seconds soon{under_tsan ? 30 : 10};
 
 inline CommunicatorOptions impatient() { return test_options({.timeout = deadline}); }
 
 /// Makes no call until the others' time is over.
-inline void stay(const Communicator& comm) { static_cast<void>(heard(comm)); }
+inline void stay(const Communicator& comm) { static_cast<void>(heard(comm, patience)); }
+
+/// body(i) for each of so many cases. On the host several run at once, because their ranks sleep
+/// most of the time.
+inline void at_once(std::size_t cases, const std::function<void(std::size_t)>& body) {
+  std::atomic<std::size_t> next = 0;
+  on_threads(target() == BackendKind::host ? 12 : 1, [&](int) {
+    for (std::size_t i; (i = next++) < cases;) body(i);
+  });
+}
 
 }  // namespace plait::test

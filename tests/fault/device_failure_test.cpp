@@ -50,22 +50,19 @@ class DeviceFailure : public testing::Test {
     CommunicatorOptions options = patient();
     options.backend = BackendKind::cuda;
     std::atomic<bool> is_over = false;
-    run_ranks(
-        2,
-        [&](Communicator& comm, int rank) {
-          comm.barrier();
-          comm.synchronize();
-          comm.bootstrap().barrier();
-          if (rank == 1) {
-            while (!leaves && !is_over) std::this_thread::yield();
-            return;
-          }
-          fails = true;
-          body(comm);
-          fails = false;
-          is_over = true;
-        },
-        options);
+    run_ranks(2, options, [&](Communicator& comm, int rank) {
+      comm.barrier();
+      comm.synchronize();
+      comm.bootstrap().barrier();
+      if (rank == 1) {
+        while (!leaves && !is_over) std::this_thread::yield();
+        return;
+      }
+      fails = true;
+      body(comm);
+      fails = false;
+      is_over = true;
+    });
   }
 };
 

@@ -2,7 +2,9 @@
 # fault_test.sh MPIRUN PROGRAM MODE [ALGORITHM [RANK]]: starts three ranks of PROGRAM (fault_ranks),
 # of which rank 1 meets with a fault; or four, of which RANK does. The others must end on their own,
 # in time, and report the fault; and nothing may be left in /dev/shm. FAULT_NODES=2,1 in the
-# environment spreads the ranks over nodes (as_nodes.sh).
+# environment spreads the ranks over nodes (as_nodes.sh), whose names the reports then have, too.
+# Mode `job` kills rank 1, and expects mpirun to end the job: with PLAIT_NET=mpi, nothing else tells
+# other nodes.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/run_ranks.sh"
 mpirun=$1 program=$2 mode=$3 algorithm=${4-} victim=${5-1}
@@ -14,31 +16,37 @@ expect() { grep -Eq "$1" "$log" || fail "nothing matches: $1"; }  # expect REGEX
 readonly ended='\(process [0-9]+, which has ended\)'
 left_behind() { ls /dev/shm 2>/dev/null | grep -i plait | sort; }
 
-on_nodes=()
-[ -z "${FAULT_NODES-}" ] ||
+one="rank $victim" on_nodes=()
+if [ -n "${FAULT_NODES-}" ]; then
+  declare -A nodes=([1,1,1]=n1 [2,1]=n0 [1,2]=n1)
+  one+=" on node ${nodes[$FAULT_NODES]}"
   on_nodes=("$(dirname "${BASH_SOURCE[0]}")/../support/as_nodes.sh" "$FAULT_NODES")
+fi
+recovery=--enable-recovery  # mpirun itself leaves the others alone
+[ "$mode" != job ] || recovery=--disable-recovery
 
 before=$(left_behind)
-# --enable-recovery: mpirun itself leaves the others alone.
-run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe --enable-recovery \
-  -n $ranks "${on_nodes[@]}" "$program" "$mode" "$algorithm" "$victim" >"$log" 2>&1
+run_ranks 40 "$mpirun" --allow-run-as-root --oversubscribe $recovery -n $ranks "${on_nodes[@]}" \
+  "$program" "${mode/job/killed}" "$algorithm" "$victim" >"$log" 2>&1
 status=$?
 cat "$log"
 [ $status != 124 ] || fail "the ranks did not end"
 
 case $mode in
+  job) expect 'exited on signal 9' ;;
   killed)
-    for rank in 0 2; do
-      expect "^rank $rank: rank_lost: rank 1 $ended: last call 10, .* by $algorithm"
-    done
+    lost="$ended: last call 10, .* by $algorithm"
+    [ -z "${FAULT_NODES-}" ] || lost='(is gone: |\(process [0-9]+, which (has ended|is gone)\))'
+    for rank in 0 2; do expect "^rank $rank: rank_lost: $one $lost"; done
     ;;
   all_killed) ! grep -q '^rank' "$log" || fail "a rank came through" ;;
   stopped)
     for rank in 0 2; do
-      expect "^rank $rank: timeout: rank 1 is missing: in call 11 \($algorithm\)"
+      expect "^rank $rank: timeout: $one is missing: in call 11 \($algorithm\)"
+      expect "^rank $rank: then timeout: $one is missing"
     done
-    expect "^  rank 1 \(process [0-9]+\): last call 10, "
-    for rank in 0 1 2; do expect "^rank $rank: then timeout: rank 1 is missing: in call 11"; done
+    expect "^  $one \(process [1-9][0-9]*\): "
+    [ -n "${FAULT_NODES-}" ] || expect "^rank 1: then timeout: rank 1 is missing: in call 11"
     ;;
   inside)
     for ((rank = 0; rank < ranks; rank++)); do
@@ -73,7 +81,7 @@ case $mode in
     for rank in 0 2; do
       expect "^rank $rank: before no error"
       state="process [0-9]+, which is ending and has not destroyed the communicator"
-      expect "^rank $rank: rank_lost: rank 1 \($state\): last call 11, "
+      expect "^rank $rank: rank_lost: $one \($state\): last call 11, "
     done
     [ $status = 0 ] || fail "the exit status is $status"
     ;;
@@ -97,15 +105,31 @@ case $mode in
     ! grep -q "^plait" "$log" || fail "a rank has something to log"
     [ $status = 0 ] || fail "the exit status is $status"
     ;;
-  aborted)  # nobody is lost, so MPI is finalised and mpirun content
-    for rank in 0 2; do
-      expect "^rank $rank: call: aborted: rank 1 has aborted the communicator: enough"
-    done
+  aborted)
+    for rank in 0 2; do expect "^rank $rank: .*rank 1 has aborted the communicator: enough"; done
+    for rank in 0 1 2; do expect "^rank $rank: new: no error"; done
+    if [ -z "${FAULT_NODES-}" ]; then  # nobody is lost, so MPI is finalised and mpirun content
+      for rank in 0 1 2; do
+        expect "^rank $rank: then aborted: rank 1 has aborted the communicator: enough"
+      done
+      [ $status = 0 ] || fail "the exit status is $status"
+    fi
+    ;;
+  differs)
+    difference="call 11: rank . calls all_reduce of (1000|999) f32 elements, sum, .*; rank . calls "
+    if [ "$algorithm" = message ]; then
+      difference="message 11 from rank 0 to rank 1: rank 1 receives 999 f32 elements, .*; "
+      difference+="rank 0 sends 1000 f32 elements"
+    fi
     for rank in 0 1 2; do
-      expect "^rank $rank: then aborted: rank 1 has aborted the communicator: enough"
-      expect "^rank $rank: new: no error"
+      expect "^rank $rank: mismatch: ranks disagree in $difference"
     done
-    [ $status = 0 ] || fail "the exit status is $status"
+    ;;
+  refused)
+    why="all_reduce: rank 1: send is null, with count 1000; rank [02] calls all_reduce of"
+    for rank in 0 1 2; do
+      expect "^rank $rank: mismatch: rank 1's call 11 was refused: $why"
+    done
     ;;
   descriptors)
     for rank in 0 1 2; do

@@ -255,41 +255,6 @@ TEST(Fork, AChildReplacesWhatItHas) {
   EXPECT_EQ(parents.work(), "");
 }
 
-TEST(Fork, AChildMayEndInAnyWay) {
-  static std::unique_ptr<Ranks> ranks;  // destroyed by exit
-  ranks = std::make_unique<Ranks>(2);
-  const std::vector<std::pair<std::string, std::function<void()>>> ends{
-      {"status 3",
-       [] { std::exit(3); }},  // NOLINT(concurrency-mt-unsafe): the child has one thread
-      {"status 4",
-       [] {
-         execl("/nonexistent", "nonexistent", nullptr);
-         std::exit(4);  // NOLINT(concurrency-mt-unsafe)
-       }},
-      {"status 0", [] { execl("/bin/true", "true", nullptr); }},
-      {"status 5", [] { _exit(5); }},
-      {"signal 9", [] { std::raise(SIGKILL); }}};
-  for (const auto& [expected, end] : ends) {
-    const pid_t child = fork_child();
-    if (child == 0) {
-      end();
-      _exit(99);
-    }
-    EXPECT_EQ(ranks->work(), "") << "while a child comes to " << expected;
-    EXPECT_EQ(end_of(child), expected);
-    EXPECT_EQ(ranks->work(), "") << "after a child has come to " << expected;
-  }
-  EXPECT_EQ(std::system("true"), 0);  // NOLINT(concurrency-mt-unsafe)
-  FILE* const pipe = popen("echo through", "r");
-  ASSERT_NE(pipe, nullptr);
-  char word[16] = "";
-  EXPECT_EQ(std::fscanf(pipe, "%15s", word), 1);
-  pclose(pipe);
-  EXPECT_STREQ(word, "through");
-  EXPECT_EQ(ranks->work(), "");
-  ranks.reset();
-}
-
 TEST(Fork, AChildMakesCommunicatorsOfItsOwn) {
   const auto own = [] {
     Ranks mine(3);

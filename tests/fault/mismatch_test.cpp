@@ -11,6 +11,9 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "communicator/fault/call_log.hpp"
 #include "support/errors.hpp"
@@ -33,9 +36,11 @@ std::optional<Error> error_after(Communicator& comm) {
 
 /// The call of one rank, instead of the call of all others.
 struct Odd {
+  using Call = std::function<void(Communicator&, Arena&)>;
   std::string name;
-  std::function<void(Communicator&, Arena&)> usual, odd;
+  Call usual, odd;
   std::string says_usual, says_odd;
+  friend std::string test_name(const Odd& odd) { return odd.name; }
 };
 
 void reduce(Communicator& comm, Arena& arena, std::size_t count, DataType type, ReduceOp op,
@@ -45,71 +50,60 @@ void reduce(Communicator& comm, Arena& arena, std::size_t count, DataType type, 
 }
 
 std::vector<Odd> odds() {
-  const auto all_reduce = [](std::size_t count, DataType type, ReduceOp op,
-                             const CallOptions& options = {}) {
+  using enum DataType;
+  using enum ReduceOp;
+  using Memory = DeviceArray Arena::*;
+  const auto all_reduce = [](std::size_t count, DataType type = f32, ReduceOp op = sum,
+                             const CallOptions& options = {}) -> Odd::Call {
     return [=](Communicator& comm, Arena& arena) { reduce(comm, arena, count, type, op, options); };
   };
-  const auto usual = all_reduce(100, DataType::f32, ReduceOp::sum);
-  const auto two = [](Communicator& comm, Arena& arena) {
-    comm.all_reduce(arena.send.device(), arena.recv.device(), 2, DataType::i32, ReduceOp::sum, {},
-                    {.algorithm = "oneshot_ll"});
-    comm.all_reduce(arena.symmetric_send.device(), arena.symmetric_recv.device(), 2, DataType::i32,
-                    ReduceOp::sum, {}, {.algorithm = "oneshot_ll"});
+  const auto shaped = [&](unsigned blocks, unsigned threads) {
+    return all_reduce(1000, f32, sum, {.algorithm = "ring", .blocks = blocks, .threads = threads});
   };
-  const std::string sum = "all_reduce of 100 f32 elements, sum";
+  const auto usual = all_reduce(100);
+  const auto between = [](Memory from, Memory to, std::size_t offset = 0) -> Odd::Call {
+    return [=](Communicator& comm, Arena& arena) {
+      comm.all_reduce(static_cast<float*>((arena.*from).device()) + offset,
+                      static_cast<float*>((arena.*to).device()) + offset, 100, f32, sum);
+    };
+  };
+  const auto two = [](Communicator& comm, Arena& arena) {
+    for (const auto& [from, to] :
+         {std::pair(&arena.send, &arena.recv), {&arena.symmetric_send, &arena.symmetric_recv}})
+      comm.all_reduce(from->device(), to->device(), 2, i32, sum, {}, {.algorithm = "oneshot_ll"});
+  };
+  const auto both = [](const Odd::Call& first, const Odd::Call& second) -> Odd::Call {
+    return [=](Communicator& comm, Arena& arena) {
+      first(comm, arena);
+      second(comm, arena);
+    };
+  };
+  const std::string of_100 = "all_reduce of 100 f32 elements, sum", of_70 = "all_reduce of 70 i32",
+                    scale = "with another scale, launch shape",
+                    place = "at another place in symmetric memory";
   return {
-      {"count", usual, all_reduce(60, DataType::f32, ReduceOp::sum), sum,
-       "all_reduce of 60 f32 elements"},
-      {"large_count", all_reduce(300'000, DataType::f32, ReduceOp::sum), usual,
-       "all_reduce of 300000 f32", sum},
-      {"type", usual, all_reduce(100, DataType::i32, ReduceOp::sum), sum,
-       "all_reduce of 100 i32 elements"},
-      {"operation", usual, all_reduce(100, DataType::f32, ReduceOp::max), sum,
+      {"count", usual, all_reduce(60), of_100, "all_reduce of 60 f32 elements"},
+      {"large_count", all_reduce(300'000), usual, "all_reduce of 300000 f32", of_100},
+      {"type", usual, all_reduce(100, i32), of_100, "all_reduce of 100 i32 elements"},
+      {"operation", usual, all_reduce(100, f32, max), of_100,
        "all_reduce of 100 f32 elements, max"},
-      {"algorithm", usual, all_reduce(100, DataType::f32, ReduceOp::sum, {.algorithm = "ring"}),
-       sum, "by ring"},
-      {"shape", all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 1}),
-       all_reduce(1000, DataType::f32, ReduceOp::sum, {.algorithm = "ring", .blocks = 2}),
-       "by ring", "with another scale, launch shape"},
-      {"swapped_shape",
-       all_reduce(1000, DataType::f32, ReduceOp::sum,
-                  {.algorithm = "ring", .blocks = 32, .threads = 64}),
-       all_reduce(1000, DataType::f32, ReduceOp::sum,
-                  {.algorithm = "ring", .blocks = 64, .threads = 32}),
-       "by ring", "with another scale, launch shape"},
-      {"square_shape",
-       all_reduce(1000, DataType::f32, ReduceOp::sum,
-                  {.algorithm = "ring", .blocks = 32, .threads = 32}),
-       all_reduce(1000, DataType::f32, ReduceOp::sum,
-                  {.algorithm = "ring", .blocks = 64, .threads = 64}),
-       "by ring", "with another scale, launch shape"},
-      {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, sum, "barrier"},
-      {"memory", usual,
-       [](Communicator& comm, Arena& arena) {
-         comm.all_reduce(arena.send.device(), arena.recv.device(), 100, DataType::f32,
-                         ReduceOp::sum);
-       },
-       "in place in symmetric memory", sum},
-      {"place", usual,
-       [](Communicator& comm, Arena& arena) {
-         float* const data = static_cast<float*>(arena.symmetric_send.device()) + 100;
-         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
-       },
-       sum, "at another place in symmetric memory"},
-      {"window", usual,
-       [](Communicator& comm, Arena& arena) {
-         void* const data = arena.symmetric_recv.device();
-         comm.all_reduce(data, data, 100, DataType::f32, ReduceOp::sum);
-       },
-       sum, "at another place in symmetric memory"},
+      {"algorithm", usual, all_reduce(100, f32, sum, {.algorithm = "ring"}), of_100, "by ring"},
+      {"shape", shaped(1, 0), shaped(2, 0), "by ring", scale},
+      {"swapped_shape", shaped(32, 64), shaped(64, 32), "by ring", scale},
+      {"square_shape", shaped(32, 32), shaped(64, 64), "by ring", scale},
+      {"collective", usual, [](Communicator& comm, Arena&) { comm.barrier(); }, of_100, "barrier"},
+      {"memory", usual, between(&Arena::send, &Arena::recv), "in place in symmetric memory",
+       of_100},
+      {"place", usual, between(&Arena::symmetric_send, &Arena::symmetric_send, 100), of_100, place},
+      {"window", usual, between(&Arena::symmetric_recv, &Arena::symmetric_recv), of_100, place},
       {"block",  // a gather in place in symmetric memory, where all pass the root's block
        [](Communicator& comm, Arena& arena) {
          void* block = arena.symmetric_send.device();
-         comm.gather(block, block, 10, DataType::f32, 0);
+         comm.gather(block, block, 10, f32, 0);
        },
        [](Communicator& comm, Arena& arena) {
          auto* blocks = static_cast<float*>(arena.symmetric_send.device());
-         comm.gather(blocks + 10 * comm.rank(), blocks, 10, DataType::f32, 0);
+         comm.gather(blocks + 10 * comm.rank(), blocks, 10, f32, 0);
        },
        "gather of 10 f32 elements", "also in place, where all pass the root's"},
       {"group",
@@ -118,54 +112,36 @@ std::vector<Odd> odds() {
          two(comm, arena);
        },
        two, "all_reduce of 2 i32 elements", "company in a group"},
-      {"order",
-       [](Communicator& comm, Arena& arena) {
-         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
-         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
-       },
-       [](Communicator& comm, Arena& arena) {
-         reduce(comm, arena, 70, DataType::i32, ReduceOp::sum);
-         reduce(comm, arena, 100, DataType::f32, ReduceOp::sum);
-       },
-       sum, "all_reduce of 70 i32 elements"},
-  };
+      {"order", both(usual, all_reduce(70, i32)), both(all_reduce(70, i32), usual), of_100, of_70}};
 }
 
-class Mismatch : public testing::TestWithParam<std::tuple<std::size_t, int>> {};
+class Mismatch : public testing::TestWithParam<std::tuple<Odd, int>> {};
 INSTANTIATE_TEST_SUITE_P(All, Mismatch,
-                         testing::Combine(testing::Range<std::size_t>(0, odds().size()),
-                                          testing::Values(2, 3, 4)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", odds()[std::get<0>(test.param)].name,
-                                              std::get<1>(test.param));
-                         });
+                         testing::Combine(testing::ValuesIn(odds()), testing::Values(2, 3, 4)),
+                         TestName());
 
 TEST_P(Mismatch, IsAnErrorWithBothSides) {
-  const auto& [index, ranks] = GetParam();
+  const Odd& odd = std::get<0>(GetParam());
+  const int ranks = std::get<1>(GetParam());
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
-  const Odd odd = odds()[index];
-  run_ranks(
-      ranks,
-      [&, odd_one = ranks - 1](Communicator& comm, int rank) {
-        Arena arena(comm);
-        for (int i = 0; i < 3; ++i) odd.usual(comm, arena);
-        comm.synchronize();
-        comm.bootstrap().barrier();
-        const auto start = Clock::now();
-        try {
-          (rank == odd_one ? odd.odd : odd.usual)(comm, arena);
-        } catch (const Error&) {  // the second of two calls, when a peer has found out already
-        }
-        const auto error = error_after(comm);
-        ASSERT_TRUE(error.has_value());
-        EXPECT_LT(Clock::now() - start, promised);
-        const std::string text = error->what();
-        EXPECT_THAT(text,
-                    AllOf(StartsWith("ranks disagree in call"), HasSubstr(odd.says_usual),
-                          HasSubstr(odd.says_odd), HasSubstr(fmt::format("rank {}", odd_one))));
-        EXPECT_EQ(name_of(error->code()), name_of(ErrorCode::mismatch));
-      },
-      patient());
+  run_ranks(ranks, patient(), [&, odd_one = ranks - 1](Communicator& comm, int rank) {
+    Arena arena(comm);
+    for (int i = 0; i < 3; ++i) odd.usual(comm, arena);
+    comm.synchronize();
+    comm.bootstrap().barrier();
+    const auto start = Clock::now();
+    try {
+      (rank == odd_one ? odd.odd : odd.usual)(comm, arena);
+    } catch (const Error&) {  // the second of two calls, when a peer has found out already
+    }
+    const auto error = error_after(comm);
+    ASSERT_TRUE(error.has_value());
+    EXPECT_LT(Clock::now() - start, promised);
+    const std::string text = error->what();
+    EXPECT_THAT(text, AllOf(StartsWith("ranks disagree in call"), HasSubstr(odd.says_usual),
+                            HasSubstr(odd.says_odd), HasSubstr(fmt::format("rank {}", odd_one))));
+    EXPECT_EQ(name_of(error->code()), name_of(ErrorCode::mismatch));
+  });
 }
 
 /// Ranks that read each other's buffers in one process: one has no buffer where the other reads.
@@ -219,23 +195,19 @@ TEST(Signatures, TellPlacesAndShapesApart) {
 /// A difference that lies further back than calls are remembered, and that hangs no rank.
 TEST(MismatchLongAgo, IsStillFound) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  run_ranks(
-      2,
-      [](Communicator& comm, int rank) {
-        Arena arena(comm);
-        std::optional<Error> error;
-        try {
-          for (int i = 0; i < 5000; ++i)
-            reduce(comm, arena, 1, DataType::i32,
-                   i == 3 && rank == 1 ? ReduceOp::max : ReduceOp::min);
-        } catch (const Error& found) {
-          error = found;
-        }
-        if (!error) error = error_after(comm);
-        ASSERT_TRUE(error.has_value());
-        EXPECT_THAT(error->what(), StartsWith("ranks disagree"));
-      },
-      patient());
+  run_ranks(2, patient(), [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    std::optional<Error> error;
+    try {
+      for (int i = 0; i < 5000; ++i)
+        reduce(comm, arena, 1, DataType::i32, i == 3 && rank == 1 ? ReduceOp::max : ReduceOp::min);
+    } catch (const Error& found) {
+      error = found;
+    }
+    if (!error) error = error_after(comm);
+    ASSERT_TRUE(error.has_value());
+    EXPECT_THAT(error->what(), StartsWith("ranks disagree"));
+  });
 }
 
 /// Calls that agree are never taken for others, however fast they come and whichever rank is ahead.

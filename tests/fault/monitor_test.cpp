@@ -50,8 +50,8 @@ TEST(Monitor, WithoutAThreadItKeepsNothing) {
   std::atomic<int> stray = 0, looks = 0;
   {
     const NoThreads none;
-    expect_error(error_of([&] { const Monitored refused([&] { ++stray; }); }), ErrorCode::backend,
-                 testing::HasSubstr("thread"));
+    expect_throws(
+        ErrorCode::backend, [&] { const Monitored refused([&] { ++stray; }); }, "thread");
   }
   const Monitored one([&] { ++looks; });
   wait_for_looks(looks, 2);

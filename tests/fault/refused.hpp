@@ -15,16 +15,15 @@ namespace plait::test {
 
 inline constexpr std::size_t count = 100;
 
-class Errors : public testing::TestWithParam<int> {
+class Errors : public ForRanks {
  protected:
   using Call = std::function<void(Communicator&, Arena&)>;
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
 
   /// Every rank makes `call`, which must throw `code` on all, write nothing and leave the
   /// communicator in order.
   void expect_refused(ErrorCode code, const testing::Matcher<std::string>& message,
                       const Call& call) const {
-    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
+    run([&](Communicator& comm, Arena& arena) {
       for (DeviceArray* array :
            {&arena.send, &arena.recv, &arena.symmetric_send, &arena.symmetric_recv}) {
         array->place(0, count * 8);

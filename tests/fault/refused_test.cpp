@@ -6,11 +6,11 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/data.hpp"
@@ -64,24 +64,19 @@ class Calls {
   void* from() const { return arena_.send.device(); }
   void* to() const { return arena_.recv.device(); }
   void begin(std::uint64_t call) {
-    arena_.send.place(0, 4 * count);
+    arena_.send.put<std::int32_t>(count, [&](std::size_t i) {
+      return element<std::int32_t>(call, comm_.rank(), i, ReduceOp::sum);
+    });
     arena_.recv.place(0, 4 * count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto value = element<std::int32_t>(call, comm_.rank(), i, ReduceOp::sum);
-      std::memcpy(arena_.send.image() + 4 * i, &value, 4);
-    }
-    arena_.send.upload({});
     arena_.recv.upload({});
   }
   template <class Wanted>
   void end(const Wanted& wanted) {
     arena_.recv.download({});
     comm_.synchronize();
-    for (std::size_t i = 0; i < count; ++i) {
-      std::int32_t value = 0;
-      std::memcpy(&value, arena_.recv.image() + 4 * i, 4);
-      ASSERT_EQ(value, wanted(i)) << "element " << i << " passed as a result";
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(arena_.recv.get<std::int32_t>(i), wanted(i))
+          << "element " << i << " passed as a result";
   }
 
   Communicator& comm_;
@@ -89,155 +84,143 @@ class Calls {
 };
 
 using Usual = void (Calls::*)(std::uint64_t);
-/// What one rank calls in the place of the usual call.
+/// What one rank calls in the place of the usual call, with two places in ordinary memory.
 struct Wrong {
   std::string name;
-  std::function<void(Communicator&, Arena&)> call;
+  std::function<void(Communicator&, std::byte* from, std::byte* to)> call;
   std::string why;
   Usual usual = &Calls::sum;
+  friend std::string test_name(const Wrong& wrong) { return wrong.name; }
 };
 
+constexpr auto i32 = DataType::i32;
+constexpr auto sum = ReduceOp::sum;
+constexpr std::size_t apart = 8 * count;
+
 std::vector<Wrong> wrongs() {
-  constexpr auto i32 = DataType::i32;
-  constexpr auto sum = ReduceOp::sum;
-  const auto all_reduce = [](std::size_t from, std::size_t to, std::size_t length, DataType type,
+  const auto all_reduce = [](std::size_t at, std::size_t length, DataType type,
                              const CallOptions& options = {}) {
-    return [=](Communicator& comm, Arena& arena) {
-      comm.all_reduce(static_cast<std::byte*>(arena.send.device()) + from,
-                      static_cast<std::byte*>(arena.send.device()) + to, length, type, sum, {},
-                      options);
+    return [=](Communicator& comm, std::byte* from, std::byte* to) {
+      comm.all_reduce(from + at, to, length, type, sum, {}, options);
     };
   };
-  const std::size_t apart = 8 * count;
+  const auto next = [](auto& comm) { return (comm.rank() + 1) % comm.size(); };
+  const auto last = [](auto& comm) { return (comm.rank() + comm.size() - 1) % comm.size(); };
   return {
-      {"null",
-       [](Communicator& comm, Arena& arena) {
-         comm.all_reduce(nullptr, arena.recv.device(), count, i32, sum);
-       },
+      {"null", [](auto& comm, auto*, auto* to) { comm.all_reduce(nullptr, to, count, i32, sum); },
        "send is null"},
-      {"alignment", all_reduce(1, apart, count, i32), "not aligned"},
-      {"overlap", all_reduce(0, 8, count, i32), "overlap"},
-      {"overflow", all_reduce(0, apart, SIZE_MAX / 2, i32), "overflows"},
-      {"type", all_reduce(0, apart, count, static_cast<DataType>(99)), "99 is no data type"},
-      {"algorithm", all_reduce(0, apart, count, i32, {.algorithm = "rign"}), "unknown algorithm"},
-      {"unsupported", all_reduce(0, apart, count, i32, {.algorithm = "dissemination"}), "serves"},
-      {"root",
-       [](Communicator& comm, Arena& arena) {
-         comm.broadcast(arena.send.device(), arena.recv.device(), count, i32, 9);
-       },
+      {"alignment", all_reduce(1, count, i32), "not aligned"},
+      {"overlap",
+       [](auto& comm, auto* from, auto*) { comm.all_reduce(from, from + 8, count, i32, sum); },
+       "overlap"},
+      {"overflow", all_reduce(0, SIZE_MAX / 2, i32), "overflows"},
+      {"type", all_reduce(0, count, static_cast<DataType>(99)), "99 is no data type"},
+      {"algorithm", all_reduce(0, count, i32, {.algorithm = "rign"}), "unknown algorithm"},
+      {"unsupported", all_reduce(0, count, i32, {.algorithm = "dissemination"}), "serves"},
+      {"root", [](auto& comm, auto* from, auto* to) { comm.broadcast(from, to, count, i32, 9); },
        "root 9"},
       {"lengths",
-       [](Communicator& comm, Arena& arena) {
-         const std::span<std::int32_t> data(static_cast<std::int32_t*>(arena.send.device()), count);
+       [](auto& comm, auto* from, auto*) {
+         const std::span data(reinterpret_cast<std::int32_t*>(from), count);
          comm.all_reduce(data, data.first(count - 1), sum);
        },
        "send has 100 elements, recv 99"},
-      {"stream",  // of a call that is known
-       [](Communicator& comm, Arena& arena) {
+      {"stream",  // of a call that is known; a GPU's runtime does not tell that a stream is gone
+       [](auto& comm, auto* from, auto* to) {
          void* gone = comm.create_stream().native();
-         // A GPU's runtime does not tell that a stream is gone.
-         const void* from =
-             comm.backend_kind() == BackendKind::host ? arena.send.device() : nullptr;
-         comm.all_reduce(from, arena.recv.device(), count, i32, sum,
-                         StreamRef(static_cast<CUstream_st*>(gone)));
+         comm.all_reduce(comm.backend_kind() == BackendKind::host ? from : nullptr, to, count, i32,
+                         sum, StreamRef(static_cast<CUstream_st*>(gone)));
        },
        "all_reduce: rank"},
       {"parts",
-       [](Communicator& comm, Arena& arena) {
+       [](auto& comm, auto* from, auto* to) {
          const std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()) + 1, count);
-         comm.reduce_scatter_v(arena.send.device(), counts, arena.recv.device(), i32, sum);
+         comm.reduce_scatter_v(from, counts, to, i32, sum);
        },
        "counts, with"},
       {"function",
-       [](Communicator& comm, Arena& arena) {
-         comm.all_reduce(arena.send.device(), arena.recv.device(), count,
-                         {.function = nullptr, .element_bytes = 4});
+       [](auto& comm, auto* from, auto* to) {
+         comm.all_reduce(from, to, count, {.function = nullptr, .element_bytes = 4});
        },
        "function"},
       {"group",
-       [](Communicator& comm, Arena& arena) {
-         group_start();
-         comm.all_reduce(arena.send.device(), arena.recv.device(), count, i32, sum);
-         comm.all_reduce(nullptr, arena.symmetric_recv.device(), count, i32, sum);
-         comm.all_reduce(arena.send.device(), arena.symmetric_send.device(), count, i32, sum);
-         group_end();
+       [](auto& comm, auto* from, auto* to) {
+         const Group group;
+         comm.all_reduce(from, to, count, i32, sum);
+         comm.all_reduce(nullptr, to + apart, count, i32, sum);
+         comm.all_reduce(from, to + 2 * apart, count, i32, sum);
        },
        "group: call 2: all_reduce"},
       {"overlap_in_a_group",
-       [](Communicator& comm, Arena& arena) {
-         group_start();
-         comm.all_reduce(arena.send.device(), arena.recv.device(), count, i32, sum);
-         comm.all_reduce(arena.send.device(), arena.recv.device(), count, i32, sum);
-         group_end();
+       [](auto& comm, auto* from, auto* to) {
+         const Group group;
+         for (int i = 0; i < 2; ++i) comm.all_reduce(from, to, count, i32, sum);
        },
        "use the same memory"},
       {"exception_in_a_group",
-       [](Communicator& comm, Arena& arena) {
+       [](auto& comm, auto* from, auto* to) {
          const Group group;
-         comm.all_reduce(arena.send.device(), arena.recv.device(), count, i32, sum);
+         comm.all_reduce(from, to, count, i32, sum);
          throw Error(ErrorCode::invalid_argument, "the program's own");
        },
        "was left by an exception"},
       {"message",
-       [](Communicator& comm, Arena& arena) {
-         const int next = (comm.rank() + 1) % comm.size(),
-                   last = (comm.rank() + comm.size() - 1) % comm.size();
-         comm.send_recv(nullptr, count, next, arena.recv.device(), count, last, i32);
+       [=](auto& comm, auto*, auto* to) {
+         comm.send_recv(nullptr, count, next(comm), to, count, last(comm), i32);
        },
        "send is null", &Calls::ring},
       {"message_in_a_group",
-       [](Communicator& comm, Arena& arena) {
-         group_start();
-         comm.send(arena.send.device(), count, i32, (comm.rank() + 1) % comm.size());
-         comm.recv(nullptr, count, i32, (comm.rank() + comm.size() - 1) % comm.size());
-         group_end();
+       [=](auto& comm, auto* from, auto*) {
+         const Group group;
+         comm.send(from, count, i32, next(comm));
+         comm.recv(nullptr, count, i32, last(comm));
        },
        "recv is null", &Calls::ring},
       {"blocks",
-       [](Communicator& comm, Arena& arena) {
-         comm.all_gather_v(arena.send.device(), count, arena.recv.device(), {}, i32);
-       },
+       [](auto& comm, auto* from, auto* to) { comm.all_gather_v(from, count, to, {}, i32); },
        "0 recv counts", &Calls::gather},
   };
 }
 
-class Refused : public testing::TestWithParam<std::tuple<std::size_t, int>> {};
+/// Calls it where the arena's ordinary memory begins, aligned.
+std::optional<Error> refusal_of(const Wrong& wrong, Communicator& comm, Arena& arena) {
+  for (DeviceArray* array : {&arena.send, &arena.recv}) array->place(0, 4 * count);
+  return error_of([&] {
+    wrong.call(comm, static_cast<std::byte*>(arena.send.device()),
+               static_cast<std::byte*>(arena.recv.device()));
+  });
+}
+
+class Refused : public testing::TestWithParam<std::tuple<Wrong, int>> {};
 INSTANTIATE_TEST_SUITE_P(All, Refused,
-                         testing::Combine(testing::Range<std::size_t>(0, wrongs().size()),
-                                          testing::Values(2, 3)),
-                         [](const auto& test) {
-                           return fmt::format("{}_n{}", wrongs()[std::get<0>(test.param)].name,
-                                              std::get<1>(test.param));
-                         });
+                         testing::Combine(testing::ValuesIn(wrongs()), testing::Values(2, 3)),
+                         TestName());
 
 TEST_P(Refused, EndsTheOthersCallOfThatNumber) {
-  const auto& [index, ranks] = GetParam();
+  const Wrong& wrong = std::get<0>(GetParam());
+  const int ranks = std::get<1>(GetParam());
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
-  const Wrong wrong = wrongs()[index];
   const bool message = wrong.usual != &Calls::sum;
-  run_ranks(
-      ranks,
-      [&, odd = ranks - 1](Communicator& comm, int rank) {
-        Arena arena(comm);
-        Calls calls(comm, arena);
-        for (std::uint64_t call = 1; call <= before; ++call) (calls.*wrong.usual)(call);
-        comm.bootstrap().barrier();
-        if (rank == odd) {
-          const auto refused = error_of([&] { wrong.call(comm, arena); });
-          ASSERT_TRUE(refused.has_value());
-          EXPECT_EQ(refused->code() == ErrorCode::mismatch, false) << refused->what();
-        }
-        std::optional<Error> error;
-        for (std::uint64_t call = rank == odd ? 2 : 1; call < 20 && !error; ++call)
-          error = error_of([&] { (calls.*wrong.usual)(before + call); });
-        if (!error) error = heard(comm);
-        expect_error(error, ErrorCode::mismatch,
-                     AllOf(StartsWith(fmt::format("rank {}'s {} {}", odd,
-                                                  message ? "message" : "call", before + 1)),
-                           HasSubstr("was refused: "), HasSubstr(wrong.why),
-                           HasSubstr("the communicator is broken")));
-      },
-      patient());
+  run_ranks(ranks, patient(), [&, odd = ranks - 1](Communicator& comm, int rank) {
+    Arena arena(comm);
+    Calls calls(comm, arena);
+    for (std::uint64_t call = 1; call <= before; ++call) (calls.*wrong.usual)(call);
+    comm.bootstrap().barrier();
+    if (rank == odd) {
+      const auto refused = refusal_of(wrong, comm, arena);
+      ASSERT_TRUE(refused.has_value());
+      EXPECT_EQ(refused->code() == ErrorCode::mismatch, false) << refused->what();
+    }
+    std::optional<Error> error;
+    for (std::uint64_t call = rank == odd ? 2 : 1; call < 20 && !error; ++call)
+      error = error_of([&] { (calls.*wrong.usual)(before + call); });
+    if (!error) error = heard(comm);
+    expect_error(error, ErrorCode::mismatch,
+                 AllOf(StartsWith(fmt::format("rank {}'s {} {}", odd, message ? "message" : "call",
+                                              before + 1)),
+                       HasSubstr("was refused: "), HasSubstr(wrong.why),
+                       HasSubstr("the communicator is broken")));
+  });
 }
 
 /// Ranks whose calls of one number are all refused, each for another reason, don't disagree.
@@ -249,7 +232,7 @@ TEST(RefusedByAll, GoesOn) {
     const std::vector<Wrong> all = wrongs();
     for (std::uint64_t call = 1; call < 60; ++call) {
       const std::size_t index = (call + static_cast<std::size_t>(rank)) % 9;
-      const auto refused = error_of([&] { all[index].call(comm, arena); });
+      const auto refused = refusal_of(all[index], comm, arena);
       ASSERT_TRUE(refused.has_value()) << all[index].name;
       calls.sum(call);
       ASSERT_FALSE(testing::Test::HasFailure());
