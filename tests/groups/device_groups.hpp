@@ -36,10 +36,7 @@ inline GroupCase sum_of(std::size_t count, std::uint64_t seed = 1) {
           .seed = seed};
 }
 
-class DeviceGroups : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
+using DeviceGroups = ForRanks;
 
 /// One device agrees with itself, and waits for no other.
 using SeveralDevices = DeviceGroups;

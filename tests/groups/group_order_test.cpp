@@ -54,12 +54,7 @@ std::vector<Numbered> make_communicators(Communicator& world) {
   return all;
 }
 
-class GroupOrder : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(All, GroupOrder, testing::Values(2, 3, 4),
-                         [](const auto& test) { return "n" + std::to_string(test.param); });
+PLAIT_FOR_RANKS(GroupOrder, testing::Values(2, 3, 4));
 
 /// The calls of a rank in one group.
 class Round {
@@ -103,8 +98,7 @@ class Round {
         const int from = sender(c);
         if (kind == message && from == proc_null) continue;
         for (std::size_t i = 0; i < count(c, kind); ++i) {
-          Word got = 0;
-          std::memcpy(&got, arena_.recv.image() + (place(c, kind) + i) * sizeof got, sizeof got);
+          const Word got = arena_.recv.get<Word>(place(c, kind) + i);
           const Word wanted = kind == message
                                   ? element<Word>(seed(c, kind), from, i, ReduceOp::sum)
                                   : static_cast<Word>(expected<Word>(

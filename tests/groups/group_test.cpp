@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,8 +19,6 @@
 namespace plait::test {
 namespace {
 
-using testing::HasSubstr;
-
 std::vector<std::size_t> mixed(std::size_t messages, std::size_t most) {
   std::vector<std::size_t> counts;
   for (std::size_t m = 0; m < messages; ++m)
@@ -28,8 +26,7 @@ std::vector<std::size_t> mixed(std::size_t messages, std::size_t most) {
   return counts;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Groups, testing::Values(1, 2, 3, 4),
-                         [](const auto& test) { return fmt::format("n{}", test.param); });
+INSTANTIATE_TEST_SUITE_P(All, Groups, testing::Values(1, 2, 3, 4), TestName());
 
 TEST_P(Groups, ManyCallsAreOneLaunch) {
   run(std::vector<std::size_t>(40, 2), [](Communicator& comm, Arena&, Messages& messages) {
@@ -104,12 +101,8 @@ TEST_P(Groups, NestedOnesAreEnqueuedByTheOutermostEnd) {
 TEST_P(Groups, AllSortsOfCalls) {
   run({30, 60000, 1, 20000, 7, 7, 500}, [](Communicator& comm, Arena& arena, Messages& messages) {
     constexpr std::size_t count = 1000;
-    arena.symmetric_send.place(0, count * sizeof(float));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto value = static_cast<float>(i % 100);
-      std::memcpy(arena.symmetric_send.image() + i * sizeof value, &value, sizeof value);
-    }
-    arena.symmetric_send.upload({});
+    const auto value = [](std::size_t i) { return element<float>(1, 0, i, ReduceOp::max); };
+    arena.symmetric_send.put<float>(count, value);
     auto* floats = static_cast<float*>(arena.symmetric_send.device());
     {
       Group group;
@@ -129,60 +122,42 @@ TEST_P(Groups, AllSortsOfCalls) {
     messages.expect_right();
     arena.symmetric_send.download({});
     comm.synchronize();
-    for (std::size_t i = 0; i < count; ++i) {
-      float value = 0;
-      std::memcpy(&value, arena.symmetric_send.image() + i * sizeof value, sizeof value);
-      ASSERT_EQ(value, static_cast<float>(i % 100));
-    }
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(arena.symmetric_send.get<float>(i), value(i));
   });
 }
 
 TEST_P(Groups, InPlaceAndPremultiplied) {
-  run(std::vector<std::size_t>(1, 1), [](Communicator& comm, Arena& arena, Messages&) {
+  ForRanks::run([](Communicator& comm, Arena& arena) {
     constexpr std::size_t messages = 20, count = 51;
+    // Scales differ: they can't share a launch.
+    const auto scale_of = [](std::size_t message) { return message % 2 == 0 ? 0.5 : 2.0; };
+    constexpr auto op = ReduceOp::premul_sum;
     DeviceArray& memory = arena.symmetric_recv;
-    memory.place(0, messages * count * sizeof(double));
-    for (std::size_t i = 0; i < messages * count; ++i) {
-      const auto value = static_cast<double>(i + static_cast<std::size_t>(comm.rank()));
-      std::memcpy(memory.image() + i * sizeof value, &value, sizeof value);
-    }
-    memory.upload({});
+    memory.put<double>(messages * count,
+                       [&](std::size_t i) { return element<double>(1, comm.rank(), i, op); });
     {
       Group group;
       for (std::size_t m = 0; m < messages; ++m) {
         double* data = static_cast<double*>(memory.device()) + m * count;
-        // Scales differ: they can't share a launch.
-        comm.all_reduce(data, data, count, DataType::f64, ReduceOp::premul_sum, {},
-                        {.scale = m % 2 == 0 ? 0.5 : 2.0});
+        comm.all_reduce(data, data, count, DataType::f64, op, {}, {.scale = scale_of(m)});
       }
     }
     memory.download({});
     comm.synchronize();
-    for (std::size_t i = 0; i < messages * count; ++i) {
-      double wanted = 0, value = 0;
-      for (int rank = 0; rank < comm.size(); ++rank)
-        wanted += static_cast<double>(i + static_cast<std::size_t>(rank));
-      wanted *= i / count % 2 == 0 ? 0.5 : 2.0;
-      std::memcpy(&value, memory.image() + i * sizeof value, sizeof value);
-      ASSERT_EQ(value, wanted) << i;
-    }
+    for (std::size_t i = 0; i < messages * count; ++i)
+      ASSERT_EQ(memory.get<double>(i), expected<double>(1, comm.size(), i, op, scale_of(i / count)))
+          << i;
   });
 }
 
-/// A group's calls are enqueued at its end alone.
 /// The ranks' launches add the terms of different numbers of ranks.
 TEST_P(Groups, ScansShareALaunch) {
-  RankGroup::cached(GetParam()).run([](Communicator& comm, Arena& arena) {
+  ForRanks::run([](Communicator& comm, Arena& arena) {
     constexpr std::size_t scans = 6, count = 77, all = scans * count;
     for (const Collective collective : {Collective::scan, Collective::exscan}) {
-      for (DeviceArray* memory : {&arena.send, &arena.recv}) {
-        memory->place(0, all * sizeof(double));
-        for (std::size_t i = 0; i < all; ++i) {
-          const auto value = static_cast<double>(i + static_cast<std::size_t>(comm.rank()));
-          std::memcpy(memory->image() + i * sizeof value, &value, sizeof value);
-        }
-        memory->upload({});
-      }
+      for (DeviceArray* memory : {&arena.send, &arena.recv})
+        memory->put<double>(
+            all, [&](std::size_t i) { return element<double>(1, comm.rank(), i, ReduceOp::sum); });
       comm.synchronize();
       const Statistics before = comm.statistics();
       {
@@ -197,13 +172,10 @@ TEST_P(Groups, ScansShareALaunch) {
       arena.recv.download({});
       comm.synchronize();
       const int terms = terms_of(collective, comm.rank(), comm.size());
-      for (std::size_t i = 0; i < all; ++i) {
-        double got = 0, wanted = terms == 0 ? static_cast<double>(i) : 0;
-        for (int rank = 0; rank < terms; ++rank)
-          wanted += static_cast<double>(i + static_cast<std::size_t>(rank));
-        std::memcpy(&got, arena.recv.image() + i * sizeof got, sizeof got);
-        ASSERT_EQ(got, wanted) << name_of(collective) << ", rank " << comm.rank() << ", " << i;
-      }
+      for (std::size_t i = 0; i < all; ++i)  // without terms, it is left as it was
+        ASSERT_EQ(arena.recv.get<double>(i),
+                  expected<double>(1, std::max(terms, 1), i, ReduceOp::sum, 1))
+            << name_of(collective) << ", rank " << comm.rank() << ", " << i;
       EXPECT_EQ(arena.recv.damage(), "");
     }
   });
@@ -283,12 +255,7 @@ TEST_P(Groups, CapturedOnceReplayedOften) {
       const Stream stream = comm.create_stream();
       comm.synchronize();
       const Statistics before = comm.statistics();
-      backend_of(comm).begin_capture(stream.native());
-      {
-        Group group;
-        messages.call_all(stream);
-      }
-      const auto graph = backend_of(comm).end_capture(stream.native());
+      const auto graph = captured(comm, stream, in_a_group([&] { messages.call_all(stream); }));
       const Statistics after = comm.statistics();
       const Statistics::Work &kept = after.persistent, &kept_before = before.persistent;
       EXPECT_EQ(kept.items - kept_before.items, size > 100 ? size : 0);
@@ -317,8 +284,7 @@ TEST_P(Groups, CapturedWhollyOrNotAtAll) {
     group_start();
     messages.call(0, captured);
     messages.call(1, plain);
-    expect_error(error_of([] { group_end(); }), ErrorCode::invalid_argument,
-                 HasSubstr("captured wholly or not at all"));
+    expect_invalid([] { group_end(); }, "captured wholly or not at all");
     static_cast<void>(backend_of(comm).end_capture(captured.native()));
     expect_nothing_enqueued(comm, messages, before);
   });

@@ -12,20 +12,6 @@
 
 namespace plait::test {
 
-class Groups : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  /// `body(comm, arena, messages)` with messages in ordinary memory.
-  void run(const std::vector<std::size_t>& counts,
-           const std::function<void(Communicator&, Arena&, Messages&)>& body) {
-    RankGroup::cached(GetParam()).run([&](Communicator& comm, Arena& arena) {
-      Messages messages(comm, arena.send, arena.recv, counts);
-      messages.fill(1);
-      body(comm, arena, messages);
-    });
-  }
-};
-
 inline void expect_nothing_enqueued(Communicator& comm, Messages& messages,
                                     const Statistics& before) {
   EXPECT_EQ(comm.statistics().calls, before.calls);
@@ -36,5 +22,27 @@ inline void expect_nothing_enqueued(Communicator& comm, Messages& messages,
   group.end();
   messages.expect_right();
 }
+
+class Groups : public ForRanks {
+ protected:
+  /// `body(comm, arena, messages)` with messages in ordinary memory.
+  void run(const std::vector<std::size_t>& counts,
+           const std::function<void(Communicator&, Arena&, Messages&)>& body) {
+    ForRanks::run([&](Communicator& comm, Arena& arena) {
+      Messages messages(comm, arena.send, arena.recv, counts);
+      messages.fill(1);
+      body(comm, arena, messages);
+    });
+  }
+  /// What `body` tries is refused: nothing of it is enqueued, and the next group works.
+  void run_refused(const std::vector<std::size_t>& counts,
+                   const std::function<void(Communicator&, Messages&)>& body) {
+    run(counts, [&](Communicator& comm, Arena&, Messages& messages) {
+      const Statistics before = comm.statistics();
+      body(comm, messages);
+      expect_nothing_enqueued(comm, messages, before);
+    });
+  }
+};
 
 }  // namespace plait::test

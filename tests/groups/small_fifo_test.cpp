@@ -170,30 +170,27 @@ TEST(SmallFifo, SizesThatAreNone) {
 TEST(SmallFifo, AnAbortEndsTheWait) {
   const ScopedEnvironment setting("PLAIT_WORK_FIFO_BYTES", "8K");
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  run_ranks(
-      2,
-      [](Communicator& comm, int rank) {
-        Arena arena(comm);
-        Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(80, 9));
-        comm.bootstrap().barrier();
-        std::thread other;
-        if (rank == 1) {
-          std::this_thread::sleep_for(100ms);  // never calls
-          comm.abort("rank 1 has better things to do");
-        } else {
-          const auto start = Clock::now();
-          const auto error = error_of([&] {
-            for (;;) {
-              Group group;
-              messages.call_all();
-            }
-          });
-          expect_error(error, ErrorCode::aborted, HasSubstr("better things"));
-          EXPECT_LT(Clock::now() - start, promised);
+  run_ranks(2, patient(), [](Communicator& comm, int rank) {
+    Arena arena(comm);
+    Messages messages(comm, arena.send, arena.recv, std::vector<std::size_t>(80, 9));
+    comm.bootstrap().barrier();
+    std::thread other;
+    if (rank == 1) {
+      std::this_thread::sleep_for(100ms);  // never calls
+      comm.abort("rank 1 has better things to do");
+    } else {
+      const auto start = Clock::now();
+      const auto error = error_of([&] {
+        for (;;) {
+          Group group;
+          messages.call_all();
         }
-        static_cast<void>(heard(comm));
-      },
-      patient());
+      });
+      expect_error(error, ErrorCode::aborted, HasSubstr("better things"));
+      EXPECT_LT(Clock::now() - start, promised);
+    }
+    static_cast<void>(heard(comm));
+  });
 }
 
 }  // namespace
