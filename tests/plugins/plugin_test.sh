@@ -51,7 +51,7 @@ with "$slices" "$bin/zoo_test" --gtest_filter='*slices*n3:*slices*n4:-*Large*' >
 }
 tail -n 1 "$work/said"
 if grep -q 'Running 0 tests' "$work/said"; then fail "the zoo does not have slices"; fi
-with "$slices" "$bin/rank_order_test" --gtest_filter='*n3:*n4' >"$work/said" || {
+with "$slices" "$bin/rank_order_test" --gtest_filter='*n3' >"$work/said" || {
   cat "$work/said"
   fail "slices do not reduce in rank order"
 }
@@ -84,7 +84,7 @@ printf '== refused: damaged, and what is no file\n'
 # Cut short anywhere, as by a full disk: one sentence, and not the death by SIGBUS of a process that
 # touches what is mapped beyond the file's end.
 size=$(stat -Lc %s "$slices")
-for ((part = 63; part >= 1; part--)); do
+for ((part = 63; part >= 1; part -= 3)); do
   if [ $part = 63 ]; then cp "$slices" "$work/cut.so"; fi
   truncate -s $((size * part / 64)) "$work/cut.so"
   end="the file ends after $((size * part / 64)) bytes"
