@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "communicator/check.hpp"
+#include "communicator/calls/check.hpp"
 #include "plait/host_operation.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "communicator/known_calls.hpp"
+#include "communicator/calls/known_calls.hpp"
 
 namespace plait::test {
 namespace {
