@@ -28,7 +28,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>

@@ -4,7 +4,6 @@
 #include <mpi.h>
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <utility>

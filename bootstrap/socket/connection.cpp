@@ -8,7 +8,6 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "core/standard_fds.hpp"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <utility>
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/calls/check.hpp"

@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <string_view>
-#include <utility>
 
 #include "core/log.hpp"
 #include "core/process.hpp"

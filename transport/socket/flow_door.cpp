@@ -4,7 +4,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
