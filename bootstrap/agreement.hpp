@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <exception>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/support.hpp"
+#include "core/text.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/error.hpp"
 
@@ -36,16 +37,14 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
   struct Outcome {
     bool failed;
     ErrorCode code;
-    char message[512];
+    std::array<char, 512> message;
   } mine{};
   try {
     step();
   } catch (const Error& error) {
-    mine = {.failed = true, .code = error.code(), .message = {}};
-    std::strncpy(mine.message, error.what(), sizeof(mine.message) - 1);
+    mine = {true, error.code(), as_text<decltype(mine.message)>(error.what())};
   } catch (const std::exception& error) {
-    mine = {.failed = true, .code = ErrorCode::backend, .message = {}};
-    std::strncpy(mine.message, error.what(), sizeof(mine.message) - 1);
+    mine = {true, ErrorCode::backend, as_text<decltype(mine.message)>(error.what())};
   }
   const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
   const auto first =
@@ -53,7 +52,7 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
   if (first != all.end())
     throw Error(first->code, fmt::format("{}: {}", what,
                                          detail::as_said_by(static_cast<int>(first - all.begin()),
-                                                            first->message)));
+                                                            first->message.data())));
 }
 
 }  // namespace plait

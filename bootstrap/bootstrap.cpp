@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "core/environment.hpp"
 #include "core/process.hpp"
 #include "core/process_space.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -126,8 +126,8 @@ CallId::CallId(CallKind call, std::uint64_t data, int from,
                const std::vector<const char*>& purposes)
     : kind(call), root(from), bytes(data) {
   if (purposes.empty()) return;
-  std::strncpy(purpose.data(), purposes.front(), purpose.size() - 1);
-  std::strncpy(step.data(), purposes.back(), step.size() - 1);
+  purpose = as_text<decltype(purpose)>(purposes.front());
+  step = as_text<decltype(step)>(purposes.back());
 }
 
 namespace {
@@ -187,12 +187,7 @@ std::chrono::nanoseconds timeout_of_environment() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(seconds);
 }
 
-NodeName name_this_node() {
-  NodeName name{};
-  const std::string text = node_text();
-  std::copy_n(text.data(), std::min(text.size(), name.size()), name.data());
-  return name;
-}
+NodeName name_this_node() { return as_text<NodeName>(node_text()); }
 
 std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<int>& members) {
   std::vector<int> nodes;

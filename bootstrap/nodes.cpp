@@ -10,6 +10,7 @@
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "core/environment.hpp"
+#include "core/text.hpp"
 
 namespace plait {
 namespace {
@@ -17,10 +18,9 @@ namespace {
 using Name = std::array<char, 64>;
 
 Name own_name() {
+  if (const auto given = environment("PLAIT_NODE")) return as_text<Name>(*given);
   Name name{};
-  if (const auto given = environment("PLAIT_NODE"))
-    std::copy_n(given->begin(), std::min(given->size(), name.size() - 1), name.begin());
-  else ::gethostname(name.data(), name.size() - 1);
+  ::gethostname(name.data(), name.size() - 1);
   return name;
 }
 

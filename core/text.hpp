@@ -29,4 +29,13 @@ std::string printable(std::string_view text);
 /// cut to its beginning and its end, with "..." between them.
 std::string in_quotes(std::string_view text);
 
+/// The text at a fixed size, so that ranks can exchange it. `Text` is an array of characters; the
+/// last one stays zero. A longer text is cut.
+template <class Text>
+Text as_text(std::string_view whole) {
+  Text text{};
+  whole.copy(text.data(), text.size() - 1);
+  return text;
+}
+
 }  // namespace plait

@@ -23,7 +23,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -36,6 +35,7 @@
 #include "bootstrap/mpi/support.hpp"
 #include "bootstrap/process_state.hpp"
 #include "core/process_space.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -48,11 +48,6 @@ constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's mess
 constexpr std::chrono::milliseconds grace{200};
 
 using Text = std::array<char, 384>;
-Text as_text(const std::string& words) {
-  Text text{};
-  std::copy_n(words.data(), std::min(words.size(), text.size() - 1), text.data());
-  return text;
-}
 
 struct Greeting {
   std::uint32_t protocol;
@@ -178,7 +173,7 @@ class Handshake {
                       .new_link = draw_number(),
                       .context = number_,
                       .node = name_this_node(),
-                      .failure = as_text(failure)};
+                      .failure = as_text<Text>(failure)};
     const auto links = Links::instance().covering(comm_, greeting.links.size());
     std::copy(links.begin(), links.end(), greeting.links.begin());
     return greeting;
@@ -261,7 +256,7 @@ class Handshake {
   /// rank objects: otherwise ranks have waited for it already, and an objection says so.
   void judge(const std::optional<Error>& objection) {
     Round<Verdict> verdicts(comm_, rank_, size_,
-                            objection ? Verdict{objection->code(), as_text(objection->what())}
+                            objection ? Verdict{objection->code(), as_text<Text>(objection->what())}
                                       : Verdict{ErrorCode::bootstrap, {}});
     const auto first_objection = [&]() -> const Verdict* {
       for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {

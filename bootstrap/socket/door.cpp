@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -32,12 +31,6 @@ bool equal(const Secret::Half& a, const Secret::Half& b) {
   for (std::size_t at = 0; at < a.size(); ++at)
     difference |= static_cast<unsigned>(a[at]) ^ static_cast<unsigned>(b[at]);
   return difference == 0;
-}
-
-FailureText failure_text(const std::string& words) {
-  FailureText text{};
-  std::copy_n(words.data(), std::min(words.size(), text.size() - 1), text.data());
-  return text;
 }
 
 Door::~Door() {

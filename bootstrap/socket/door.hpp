@@ -28,7 +28,6 @@ struct Secret {
 bool equal(const Secret::Half& a, const Secret::Half& b);
 
 using FailureText = std::array<char, 384>;
-FailureText failure_text(const std::string& words);
 
 /// The first message on every connection, from the rank that calls. The members up to `protocol`
 /// stay as they are in all versions.

@@ -28,6 +28,7 @@
 #include "bootstrap/process_state.hpp"
 #include "bootstrap/socket/meeting_parts.hpp"
 #include "core/process_space.hpp"
+#include "core/text.hpp"
 
 namespace plait::detail {
 
@@ -41,7 +42,7 @@ Hello greet(const Secret& secret, const Arrival& mine, const Endpoint& door) {
           .process_space = process_space(),
           .door = door,
           .node = name_this_node(),
-          .failure = failure_text(mine.failure)};
+          .failure = as_text<FailureText>(mine.failure)};
 }
 
 namespace meeting {
@@ -55,7 +56,7 @@ Note note(const Secret::Half& proof, Note::Type type, const Objection& why) {
           .proof = proof,
           .type = type,
           .code = why.code,
-          .text = failure_text(why.text)};
+          .text = as_text<FailureText>(why.text)};
 }
 
 std::string text_of(const FailureText& text) {

@@ -9,6 +9,7 @@
 
 #include "bootstrap/socket/meeting.hpp"
 #include "bootstrap/socket/meeting_parts.hpp"
+#include "core/text.hpp"
 
 namespace plait::detail {
 namespace {
@@ -53,7 +54,7 @@ class Member {
         listener = open_door();
         hello.door = own_end(listener.get());
       } catch (const Error& error) {  // rank 0 waits for this rank, so it must say so
-        hello.failure = failure_text(error.what());
+        hello.failure = as_text<FailureText>(error.what());
       }
       Door door(std::move(listener), secret_);
       if (send_one(root_socket(), hello, deadline_) == Transfer::done &&

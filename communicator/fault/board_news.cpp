@@ -6,6 +6,7 @@
 
 #include "communicator/fault/board.hpp"
 #include "communicator/fault/board_page.hpp"
+#include "core/text.hpp"
 
 namespace plait {
 namespace {
@@ -51,11 +52,6 @@ std::vector<std::byte> bytes_of(const T& value) {
   std::vector<std::byte> bytes(sizeof value);
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
-}
-
-template <std::size_t Size>
-void copy_text(const std::string& from, std::array<char, Size>& to) {
-  std::copy_n(from.begin(), std::min(from.size(), Size - 1), to.begin());
 }
 
 /// Takes a value off the front. False if there are too few bytes.
@@ -125,8 +121,8 @@ std::vector<std::byte> Board::news() {
   news.process = mine.process;
   news.state = state;
   news.code = mine.code;
-  copy_text(read_text(mine.reason), news.reason);
-  copy_text(read_text(mine.elsewhere), news.elsewhere);
+  news.reason = as_text<decltype(news.reason)>(read_text(mine.reason));
+  news.elsewhere = as_text<decltype(news.elsewhere)>(read_text(mine.elsewhere));
   news.has_record = record.has_value();
   if (record) news.record = *record;
   news.calls = mine.calls.last();
@@ -151,7 +147,7 @@ std::vector<std::byte> Board::refusal_news() {
     RefusalNews news;
     news.number = told_refusals_;
     news.call = kept.call;
-    copy_text(read_text(kept.why), news.why);
+    news.why = as_text<decltype(news.why)>(read_text(kept.why));
     return bytes_of(news);
   }
   return {};

@@ -85,8 +85,7 @@ struct Wish {
   static Wish own() {
     Wish wish{.net = wanted_net()};
     if (wish.net != Net::sockets) return wish;
-    const std::string boot = boot_id();
-    std::copy_n(boot.begin(), std::min(boot.size(), wish.boot.size()), wish.boot.begin());
+    wish.boot = as_text<decltype(wish.boot)>(boot_id());
     wish.network = network_space();
     wish.address = detail::choose_own_address();
     return wish;

@@ -37,11 +37,6 @@ std::string or_default(const std::optional<double>& value) {
 
 /// Short text in a form that `all_gather` takes.
 using Text = std::array<char, 512>;
-Text as_text(std::string_view view) {
-  Text text{};
-  std::copy_n(view.begin(), std::min(view.size(), text.size() - 1), text.begin());
-  return text;
-}
 
 constexpr const char* creating = "creating a communicator";
 
@@ -64,7 +59,8 @@ void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]
   };
   std::array<Value, Count> mine;
   for (std::size_t i = 0; i < Count; ++i)
-    mine[i] = {as_text(compared[i].second), std::hash<std::string_view>{}(compared[i].second)};
+    mine[i] = {as_text<Text>(compared[i].second),
+               std::hash<std::string_view>{}(compared[i].second)};
   const auto all = gather(bootstrap, mine);
   for (std::size_t i = 0; i < Count; ++i)
     for (std::size_t rank = 1; rank < all.size(); ++rank)
@@ -100,8 +96,9 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Pla
 std::string why_not_together(Bootstrap& bootstrap, const Backend& backend, bool may_share) {
   const std::string& id = backend.info().id;
   const std::string_view kind = name_of(backend.info().backend);
-  const auto places = gather(
-      bootstrap, Place{.node = bootstrap.node(), .id = as_text(id), .process = process_number()});
+  const auto places =
+      gather(bootstrap,
+             Place{.node = bootstrap.node(), .id = as_text<Text>(id), .process = process_number()});
   if (const auto shared = sharing(places, may_share))
     return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
                        may_share ? "are threads of one process and " : "", kind, id);
@@ -349,9 +346,9 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   };
   backend.meet(of_ranks(nodes.ranks_here()));
   const DeviceInfo& info = backend.info();
-  const auto ranks =
-      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
-                               as_text(info.architecture), as_text(info.id), nodes.here()});
+  const auto ranks = gather(
+      bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
+                        as_text<Text>(info.architecture), as_text<Text>(info.id), nodes.here()});
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };
