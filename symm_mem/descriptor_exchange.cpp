@@ -20,7 +20,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -37,13 +36,15 @@
 #include "bootstrap/support.hpp"
 #include "core/process_space.hpp"
 #include "core/standard_fds.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 #include "symm_mem/descriptor_letter.hpp"
 #include "symm_mem/stranger_sockets.hpp"
 
 namespace plait {
-
 namespace {
+
+using Text = decltype(ExchangeAddress::failure);
 
 std::optional<ucred> owner_of(int socket) {
   ucred owner{};
@@ -55,16 +56,7 @@ std::optional<ucred> owner_of(int socket) {
 UniqueFd unix_socket() {
   return new_fd([] { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
-UniqueFd accept_from(const UniqueFd& listener) {
-  return new_fd(
-      [&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
-}
-
 bool is_full(int error) { return error == EMFILE || error == ENFILE; }
-bool passes(int error) {
-  return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM ||
-         error == ETOOMANYREFS;
-}
 
 /// One rank's side of an exchange. Only an interrupt of the bootstrap's calls throws here. A rank
 /// that fails tells its peers and goes on, so they need not wait for it, and all ranks hear of the
@@ -111,38 +103,61 @@ class Exchange {
     ::getrlimit(RLIMIT_NOFILE, &limit);
     fail("{}: is its limit of {} open files reached?", what, limit.rlim_cur);
   }
-  bool is_done() const {
-    return std::all_of(peers_.begin(), peers_.end(),
-                       [](const Peer& peer) { return peer.sent && peer.received; });
+  void fail_without_socket(int error, const std::string& what) {
+    if (is_full(error)) fail_for_descriptors(what);
+    else fail("{}: {}", what, std::strerror(error));
   }
-  bool may_be(const ucred& owner, const ExchangeAddress& address) const;
+  /// Judges by the process at the other end, as the kernel knows it: it belongs to this user and,
+  /// where PIDs mean the same to both ranks, has the PID in `address`.
+  bool may_be(const ucred& owner, const ExchangeAddress& address) const {
+    if (owner.uid != ::geteuid()) return false;
+    const std::uint64_t space = addresses_[index(rank_)].process_space;
+    return space == 0 || space != address.process_space || owner.pid == address.process;
+  }
 
   void step();
   void connect_to(int peer);
   void accept_callers();
   void hear_callers();
   void serve(int rank);
-  void send_to(int rank, bool with_descriptor);
-  /// Returns false if there is nothing to receive yet. Otherwise sets `letter`, or leaves it empty
-  /// if the connection is of no use.
-  bool receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
-               UniqueFd& descriptor);
+  void send_to(int rank);
+  std::optional<ReceivedLetter> receive(const UniqueFd& connection) const {
+    return receive_letter(connection, nonce_, rank_, size_);
+  }
   void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor);
-  void give_up(int rank);
-  void hang_up();
+  /// This rank has nothing more to exchange with the peer.
+  void give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
+  /// Closes this rank's ends, so peers that wait for it see the end and go on to hear why.
+  void hang_up() {
+    close_listener();
+    for (Peer& peer : peers_) peer.connection = UniqueFd();
+  }
   void wait(const detail::Deadline& deadline, int most) const;
   void close_listener();
   void report_missing(std::chrono::nanoseconds limit);
-  std::vector<int> missing() const;
+  template <class Condition>
+  std::vector<int> ranks_where(Condition holds) const {
+    std::vector<int> ranks;
+    for (int peer = 0; peer < size_; ++peer)
+      if (holds(peers_[index(peer)])) ranks.push_back(peer);
+    return ranks;
+  }
+  std::vector<int> missing() const {
+    return ranks_where([](const Peer& peer) { return !peer.sent || !peer.received; });
+  }
   std::int32_t process_of(int peer) const {
     return detail::visible_process(addresses_[index(peer)].process,
                                    addresses_[index(peer)].process_space);
   }
   bool is_ending(int peer) const;
-  bool find_ended(detail::LostRanks& lost);
   void fail_for_ended(const std::vector<int>& ended) {
     fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
          ended.size() == 1 ? "it has" : "they have");
+  }
+  void report_ended(detail::LostRanks& lost) {
+    const auto ended =
+        lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
+    if (!ended.empty()) fail_for_ended(ended);
   }
 
   int rank_, size_;
@@ -164,9 +179,7 @@ ExchangeAddress Exchange::open() {
       return fail("can't draw a number: {}", std::strerror(errno));
     if (size_ == 1) return;
     listener_ = unix_socket();
-    if (!listener_.valid())
-      return is_full(errno) ? fail_for_descriptors("can't create a socket")
-                            : fail("can't create a socket: {}", std::strerror(errno));
+    if (!listener_.valid()) return fail_without_socket(errno, "can't create a socket");
     address.name.sun_family = AF_UNIX;
     const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
     // The name is the family alone, so the kernel picks a free abstract name.
@@ -184,17 +197,8 @@ ExchangeAddress Exchange::open() {
   address.process = static_cast<std::int32_t>(::getpid());
   address.process_space = process_space();
   address.nonce = nonce_;
-  std::copy_n(failure_.data(), std::min(failure_.size(), address.failure.size() - 1),
-              address.failure.data());
+  address.failure = as_text<Text>(failure_);
   return address;
-}
-
-/// Judges by the process at the other end, as the kernel knows it: it belongs to this user and,
-/// where PIDs mean the same to both ranks, has the PID in `address`.
-bool Exchange::may_be(const ucred& owner, const ExchangeAddress& address) const {
-  if (owner.uid != ::geteuid()) return false;
-  const std::uint64_t space = addresses_[index(rank_)].process_space;
-  return space == 0 || space != address.process_space || owner.pid == address.process;
 }
 
 void Exchange::connect(std::vector<ExchangeAddress> addresses) {
@@ -211,14 +215,11 @@ bool Exchange::run(const Bootstrap& bootstrap) {
   for (;;) {
     step();
     if (!failure_.empty()) hang_up();
-    if (!failure_.empty() || is_done()) return true;
+    if (!failure_.empty() || missing().empty()) return true;
     BootstrapHooks::throw_if_interrupted(bootstrap);
-    if (deadline.expired()) {
-      report_missing(bootstrap.timeout());
-      hang_up();
-      return false;
-    }
-    if (lost.is_time() && find_ended(lost)) {
+    if (deadline.expired()) report_missing(bootstrap.timeout());
+    else if (lost.is_time()) report_ended(lost);
+    if (!failure_.empty()) {
       hang_up();
       return false;
     }
@@ -227,14 +228,12 @@ bool Exchange::run(const Bootstrap& bootstrap) {
 }
 
 void Exchange::step() {
-  for (int peer = 0; peer < rank_; ++peer) {  // again, if a queue was full
+  for (int peer = 0; peer < rank_; ++peer)  // again, if a queue was full
     if (!peers_[index(peer)].connection.valid() && !peers_[index(peer)].sent) connect_to(peer);
-  }
   accept_callers();
   hear_callers();
-  for (int peer = 0; peer < size_; ++peer) {
+  for (int peer = 0; peer < size_; ++peer)
     if (peers_[index(peer)].connection.valid()) serve(peer);
-  }
   strangers_.dispose();
 }
 
@@ -243,8 +242,7 @@ void Exchange::connect_to(int peer) {
   UniqueFd connection = unix_socket();
   if (!connection.valid()) {
     if (passes(errno)) return;
-    return is_full(errno) ? fail_for_descriptors(fmt::format("can't connect to rank {}", peer))
-                          : fail("can't connect to rank {}: {}", peer, std::strerror(errno));
+    return fail_without_socket(errno, fmt::format("can't connect to rank {}", peer));
   }
   if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
                 address.length) != 0) {
@@ -291,9 +289,9 @@ void Exchange::accept_callers() {
 
 void Exchange::hear_callers() {
   std::erase_if(callers_, [&](UniqueFd& caller) {
-    std::optional<DescriptorLetter> letter;
-    UniqueFd descriptor;
-    if (!receive(caller, letter, descriptor)) return false;
+    auto received = receive(caller);
+    if (!received) return false;
+    auto& [letter, descriptor] = *received;
     const auto owner = owner_of(caller.get());
     if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() ||
         peers_[index(letter->sender)].received || !owner ||
@@ -311,45 +309,25 @@ void Exchange::hear_callers() {
 /// Sends to a connected peer and takes its letter.
 void Exchange::serve(int rank) {
   Peer& peer = peers_[index(rank)];
-  if (!peer.sent) send_to(rank, true);
+  if (!peer.sent) send_to(rank);
   if (!peer.received) {
-    std::optional<DescriptorLetter> letter;
-    UniqueFd descriptor;
-    if (!receive(peer.connection, letter, descriptor)) return;
+    auto received = receive(peer.connection);
+    if (!received) return;
+    auto& [letter, descriptor] = *received;
     if (letter && letter->sender == rank) take_letter(rank, *letter, std::move(descriptor));
     else give_up(rank);  // it has ended, or failed, which it reports
   }
   if (peer.sent && peer.received) peer.connection = UniqueFd();
 }
 
-/// This rank has nothing more to exchange with the peer.
-void Exchange::give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
-
-void Exchange::send_to(int rank, bool with_descriptor) {
-  const DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, with_descriptor ? 1 : 0};
+void Exchange::send_to(int rank) {
+  const DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, 1};
   Peer& peer = peers_[index(rank)];
-  const bool sent = send_letter(peer.connection, letter, mine_);
-  if (sent || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
-    peer.sent = true;  // or the peer has failed or ended: its letter may still be there
-  } else if (!passes(errno)) {
-    peer.sent = true;
-    fail("can't send its descriptor to rank {}: {}", rank, std::strerror(errno));
-  }
-}
-
-bool Exchange::receive(const UniqueFd& connection, std::optional<DescriptorLetter>& letter,
-                       UniqueFd& descriptor) {
-  std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
-  ssize_t length = receive_message(connection, bytes, descriptor);
-  // Linux looks at the queue first, and then whether the peer has closed. If the peer sends its
-  // letter and closes in between, that reads as an end, although the letter is there. Nothing comes
-  // after the end, so the second look finds all there is. An empty message reads as an end, too,
-  // and may have had a descriptor, which is closed.
-  if (length == 0) length = receive_message(connection, bytes, descriptor);
-  if (length < 0 && passes(errno)) return false;
-  if (length <= 0) return true;
-  letter = parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce_, rank_, size_);
-  return true;
+  const int error = send_letter(peer.connection, letter, mine_) ? 0 : errno;
+  if (passes(error)) return;
+  peer.sent = true;  // or the peer has failed or ended: its letter may still be there
+  if (error != 0 && error != EPIPE && error != ECONNRESET && error != ENOTCONN)
+    fail("can't send its descriptor to rank {}: {}", rank, std::strerror(error));
 }
 
 void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor) {
@@ -359,12 +337,6 @@ void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd de
   if (!descriptor.valid())
     return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
   peer.result = std::move(descriptor);
-}
-
-/// Closes this rank's ends, so peers that wait for it see the end and go on to hear why.
-void Exchange::hang_up() {
-  close_listener();
-  for (Peer& peer : peers_) peer.connection = UniqueFd();
 }
 
 /// Waits until something can be received. A poll can't wait for room in a peer's queue, so that is
@@ -381,34 +353,12 @@ void Exchange::wait(const detail::Deadline& deadline, int most) const {
   ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
 }
 
-/// Strangers may be in the queue, and closing it would close the descriptors that they have sent.
-/// So the queue is shut for more, and those in it are taken out.
 void Exchange::close_listener() {
   if (!listener_.valid()) return;
-  ::shutdown(listener_.get(), SHUT_RDWR);
-  for (;;) {
-    UniqueFd caller = accept_from(listener_);
-    if (caller.valid()) {
-      strangers_.add(std::move(caller));
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      break;
-    }
-  }
-  // accept() fails with EINVAL when the socket is shut down and its queue is empty.
-  const bool empty = errno == EINVAL;
-  if (empty) listener_ = UniqueFd();
-  else strangers_.add(std::exchange(listener_, UniqueFd()));
+  strangers_.shut(std::exchange(listener_, UniqueFd()));
   for (UniqueFd& caller : callers_) strangers_.add(std::move(caller));
   callers_.clear();
   strangers_.dispose();
-}
-
-std::vector<int> Exchange::missing() const {
-  std::vector<int> ranks;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (!peers_[index(peer)].sent || !peers_[index(peer)].received) ranks.push_back(peer);
-  }
-  return ranks;
 }
 
 /// A process that ends closes its sockets some time before it counts as ended.
@@ -420,22 +370,12 @@ bool Exchange::is_ending(int peer) const {
   }
   return true;
 }
-
-bool Exchange::find_ended(detail::LostRanks& lost) {
-  const auto ended =
-      lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
-  if (!ended.empty()) fail_for_ended(ended);
-  return !ended.empty();
 }
 
 void Exchange::report_missing(std::chrono::nanoseconds limit) {
-  std::vector<int> silent, full;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (!peers_[index(peer)].received) silent.push_back(peer);
-    if (!peers_[index(peer)].sent) full.push_back(peer);
-  }
-  // Others may be missing because of a stopped rank, for which they wait in the call of the
-  // bootstrap before this.
+  std::vector<int> silent = ranks_where([](const Peer& peer) { return !peer.received; });
+  std::vector<int> full = ranks_where([](const Peer& peer) { return !peer.sent; });
+  // Others may be missing because they wait for a stopped rank in the bootstrap's last call.
   const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
   for (std::vector<int>* const ranks : {&silent, &full}) {
     if (std::any_of(ranks->begin(), ranks->end(), is_out))
@@ -448,19 +388,11 @@ void Exchange::report_missing(std::chrono::nanoseconds limit) {
        detail::in_seconds(limit));
 }
 
-using Text = std::array<char, 256>;
-Text as_text(const std::string& failure) {
-  Text text{};
-  std::copy_n(failure.data(), std::min(failure.size(), text.size() - 1), text.data());
-  return text;
-}
-
 /// Tells all ranks this rank's failure, if any. All ranks throw the failure of the lowest rank that
 /// has one. Waits for all ranks.
 void throw_first(Bootstrap& bootstrap, const std::string& failure) {
-  for (const Text& text : bootstrap.all_gather(as_text(failure))) {
+  for (const Text& text : bootstrap.all_gather(as_text<Text>(failure)))
     if (text[0] != 0) throw Error(ErrorCode::bootstrap, text.data());
-  }
 }
 
 }  // namespace
@@ -468,9 +400,8 @@ void throw_first(Bootstrap& bootstrap, const std::string& failure) {
 std::vector<UniqueFd> exchange_descriptors(Bootstrap& bootstrap, const UniqueFd& mine) {
   Exchange exchange(bootstrap.rank(), bootstrap.size(), mine);
   std::vector<ExchangeAddress> addresses = bootstrap.all_gather(exchange.open());
-  for (const ExchangeAddress& address : addresses) {
+  for (const ExchangeAddress& address : addresses)
     if (address.failure[0] != 0) throw Error(ErrorCode::bootstrap, address.failure.data());
-  }
   exchange.connect(std::move(addresses));
   throw_first(bootstrap, exchange.failure());
   if (!exchange.run(bootstrap)) {

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "core/standard_fds.hpp"
@@ -26,7 +27,29 @@ UniqueFd descriptor_in(msghdr& message) {
   return UniqueFd(fd);
 }
 
+/// As recvmsg does. Sets `descriptor` to the one that came with the message, or to none.
+ssize_t receive_message(const UniqueFd& connection, std::span<std::byte> bytes,
+                        UniqueFd& descriptor) {
+  iovec data{bytes.data(), bytes.size()};
+  Control control;
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  // Without the padding, where a second descriptor would have room.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
+  const StandardFdsTaken taken;
+  const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  if (length >= 0) descriptor = descriptor_in(message);
+  return length;
+}
+
 }  // namespace
+
+bool passes(int error) {
+  return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM ||
+         error == ETOOMANYREFS;
+}
 
 std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
                                              std::uint64_t nonce, int receiver, int size) {
@@ -60,20 +83,21 @@ bool send_letter(const UniqueFd& connection, const DescriptorLetter& letter,
   return ::sendmsg(connection.get(), &message, MSG_NOSIGNAL) >= 0;
 }
 
-ssize_t receive_message(const UniqueFd& connection, std::span<std::byte> bytes,
-                        UniqueFd& descriptor) {
-  iovec data{bytes.data(), bytes.size()};
-  Control control;
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  // Without the padding, where a second descriptor would have room.
-  message.msg_controllen = CMSG_LEN(sizeof(int));
-  const StandardFdsTaken taken;
-  const ssize_t length = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
-  if (length >= 0) descriptor = descriptor_in(message);
-  return length;
+std::optional<ReceivedLetter> receive_letter(const UniqueFd& connection, std::uint64_t nonce,
+                                             int receiver, int size) {
+  ReceivedLetter received;
+  std::array<std::byte, sizeof(DescriptorLetter) + 1> bytes{};
+  ssize_t length = receive_message(connection, bytes, received.descriptor);
+  // Linux looks at the queue first, and then whether the peer has closed. If the peer sends its
+  // letter and closes in between, that reads as an end, although the letter is there. Nothing comes
+  // after the end, so the second look finds all there is. An empty message reads as an end, too,
+  // and may have had a descriptor, which is closed.
+  if (length == 0) length = receive_message(connection, bytes, received.descriptor);
+  if (length < 0 && passes(errno)) return std::nullopt;
+  if (length > 0)
+    received.letter =
+        parse_letter({bytes.data(), static_cast<std::size_t>(length)}, nonce, receiver, size);
+  return received;
 }
 
 }  // namespace plait

@@ -1,7 +1,6 @@
 // The messages of an exchange of descriptors: where a rank listens, and the letter that travels
 // beside a descriptor.
 #pragma once
-#include <sys/types.h>
 #include <sys/un.h>
 
 #include <array>
@@ -40,8 +39,16 @@ std::optional<DescriptorLetter> parse_letter(std::span<const std::byte> message,
 bool send_letter(const UniqueFd& connection, const DescriptorLetter& letter,
                  const UniqueFd& descriptor);
 
-/// Receives a message as recvmsg does. Sets `descriptor` to the one that came with it, or to none.
-ssize_t receive_message(const UniqueFd& connection, std::span<std::byte> bytes,
-                        UniqueFd& descriptor);
+/// No letter: the connection is of no use.
+struct ReceivedLetter {
+  std::optional<DescriptorLetter> letter;
+  UniqueFd descriptor;
+};
+/// None if there is nothing to receive yet. The numbers: as for `parse_letter`.
+std::optional<ReceivedLetter> receive_letter(const UniqueFd& connection, std::uint64_t nonce,
+                                             int receiver, int size);
+
+/// True if a call that has failed so may be made again later.
+bool passes(int error);
 
 }  // namespace plait

@@ -1,15 +1,18 @@
 #include "symm_mem/stranger_sockets.hpp"
 
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <exception>
 #include <limits>
 #include <memory>
 #include <utility>
 
+#include "core/standard_fds.hpp"
 #include "core/start_thread.hpp"
 
 namespace plait {
@@ -58,6 +61,22 @@ void end_with(const std::shared_ptr<Handover>& handover) {
 }
 
 }  // namespace
+
+UniqueFd accept_from(const UniqueFd& listener) {
+  return new_fd(
+      [&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+}
+
+void StrangerSockets::shut(UniqueFd listener) {
+  ::shutdown(listener.get(), SHUT_RDWR);
+  for (;;) {
+    UniqueFd caller = accept_from(listener);
+    if (caller.valid()) add(std::move(caller));
+    else if (errno != EINTR && errno != ECONNABORTED) break;
+  }
+  // accept() fails with EINVAL when the socket is shut down and its queue is empty.
+  if (errno != EINVAL) add(std::move(listener));
+}
 
 void StrangerSockets::dispose() noexcept {
   if (strangers_.empty()) return;

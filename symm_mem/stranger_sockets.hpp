@@ -21,11 +21,17 @@ class StrangerSockets {
 
   void add(UniqueFd socket) { strangers_.push_back(std::move(socket)); }
   std::size_t size() const noexcept { return strangers_.size(); }
+  /// Shuts a listener. Strangers may be in its queue, and closing it would close the descriptors
+  /// that they have sent, so those in it are taken out.
+  void shut(UniqueFd listener);
   /// Never blocks. Starts a thread if there are sockets.
   void dispose() noexcept;
 
  private:
   std::vector<UniqueFd> strangers_;
 };
+
+/// The next connection in the queue of the listener; not valid: see errno.
+UniqueFd accept_from(const UniqueFd& listener);
 
 }  // namespace plait
