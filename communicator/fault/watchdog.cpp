@@ -40,14 +40,12 @@ Watchdog::Watchdog(std::shared_ptr<Backend> backend, std::shared_ptr<Board> boar
       owned_board_(std::move(board)),
       board_(*owned_board_),
       algorithms_(std::move(algorithms)),
-      shared_(static_cast<Shared*>(backend_->allocate_pinned(sizeof(Shared)))),
+      shared_(allocate_pinned<Shared>(backend_, 1)),
       claimed_(claimed),
       timeout_(timeout),
       rank_(rank),
       ranks_per_device_(ranks_per_device),
       spans_nodes_(spans_nodes) {}
-
-Watchdog::~Watchdog() { backend_->deallocate_pinned(shared_); }
 
 Watch Watchdog::watch(std::uint64_t call, std::uint32_t algorithm) const {
   return {.abort = &shared_->abort,

@@ -15,11 +15,13 @@
 #include "communicator/fault/board.hpp"
 #include "communicator/fault/verdict.hpp"
 #include "plait/error.hpp"
+#include "symm_mem/own_memory.hpp"
 
 namespace plait {
 
 /// Holds the words through which host and kernels end a spin, and the error that follows. The first
-/// error stays. All methods but `compare_now_and_then` may be called from any thread.
+/// error stays. All methods but `compare_now_and_then` may be called from any thread. It is
+/// destroyed after the end of all launches that got a `watch`.
 class Watchdog : public std::enable_shared_from_this<Watchdog> {
  public:
   /// `algorithms`: their names, by the numbers that launches carry. `claimed`: a word of device
@@ -28,10 +30,6 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
            std::vector<std::string> algorithms, std::uint32_t* claimed,
            std::chrono::nanoseconds timeout, int rank, int ranks_per_device,
            bool spans_nodes = false);
-  /// Must come after the end of all launches that got a `watch`.
-  ~Watchdog();
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
 
   /// The argument for a launch of call `call` by algorithm number `algorithm`.
   Watch watch(std::uint64_t call, std::uint32_t algorithm) const;
@@ -120,7 +118,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   std::shared_ptr<Board> owned_board_;
   Board& board_;
   std::vector<std::string> algorithms_;
-  Shared* shared_;
+  PinnedMemory<Shared> shared_;
   std::uint32_t* claimed_;
   std::chrono::nanoseconds timeout_;
   int rank_, ranks_per_device_;

@@ -58,9 +58,8 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   auto transport = choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
   agree(bootstrap, what, [&] {
-    const std::size_t bytes =
-        Channels::count(ranks, memory.blocks) * chunk_notes * sizeof(ChunkNote);
-    notes_ = {static_cast<ChunkNote*>(backend->allocate_pinned(bytes)), Deallocate{backend}};
+    notes_ =
+        allocate_pinned<ChunkNote>(backend, Channels::count(ranks, memory.blocks) * chunk_notes);
     proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
     place_tables(backend, nodes, topology);
   });
@@ -70,7 +69,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
       backend, heap.allocate_range(window_bytes, what, Commit::on_touch), rank, window_bytes, 0);
   setting_.channels = {.scratch = node_window_->view(),
                        .signals = node_window_->view().at(here.scratch_bytes),
-                       .counters = static_cast<std::uint32_t*>(counters_.get())};
+                       .counters = counters_.get()};
   setting_.notes = notes_.get();
   if (device_slots_) setting_.device_slots = device_slots_->view();
   struct Introduction {
@@ -101,20 +100,16 @@ void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const N
   for (int node = 0; node < nodes.count(); ++node)
     table.insert(table.end(), nodes.ranks(node).begin(),
                  nodes.ranks(node).begin() + topology.rails);
-  const std::size_t bytes = table.size() * sizeof(std::int32_t),
-                    counter_bytes = node_channel_memory(topology).resources().resources.counters *
-                                    sizeof(std::uint32_t);
-  tables_ = {backend->allocate(bytes), DeallocateOnDevice{backend}};
+  tables_ = allocate_zeroed<std::int32_t>(backend, table.size());
   const NativeStream stream = backend->resolve(nullptr);
-  backend->copy(tables_.get(), table.data(), bytes, stream);
+  backend->copy(tables_.get(), table.data(), table.size() * sizeof(std::int32_t), stream);
   backend->synchronize(stream);
-  counters_ = {backend->allocate(std::max<std::size_t>(counter_bytes, 1)),
-               DeallocateOnDevice{backend}};
-  backend->zero(counters_.get(), counter_bytes);
+  const std::size_t counters = node_channel_memory(topology).resources().resources.counters;
+  counters_ = allocate_zeroed<std::uint32_t>(backend, std::max<std::size_t>(counters, 1));
   setting_.node = nodes.here();
   setting_.local_rank = nodes.local_rank();
   setting_.local_ranks = static_cast<int>(here.size());
-  setting_.ranks_here = static_cast<const std::int32_t*>(tables_.get());
+  setting_.ranks_here = tables_.get();
   setting_.owners = setting_.ranks_here + here.size();
 }
 

@@ -12,6 +12,7 @@
 #include "bootstrap/nodes.hpp"
 #include "communicator/nodes/uplink.hpp"
 #include "plait/bootstrap.hpp"
+#include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"
 #include "transport/proxy.hpp"
 
@@ -58,15 +59,6 @@ class NodeChannels {
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
-  struct Deallocate {
-    std::shared_ptr<Backend> backend;
-    void operator()(ChunkNote* pointer) const noexcept { backend->deallocate_pinned(pointer); }
-  };
-
-  struct DeallocateOnDevice {
-    std::shared_ptr<Backend> backend;
-    void operator()(void* pointer) const noexcept { backend->deallocate(pointer); }
-  };
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
@@ -75,8 +67,9 @@ class NodeChannels {
   std::shared_ptr<Backend> backend_;
   NetworkFacts network_;
   NodeSetting setting_;
-  std::unique_ptr<ChunkNote, Deallocate> notes_;
-  std::unique_ptr<void, DeallocateOnDevice> tables_, counters_;
+  PinnedMemory<ChunkNote> notes_;
+  DeviceMemory<std::int32_t> tables_;
+  DeviceMemory<std::uint32_t> counters_;
   std::shared_ptr<Window> node_window_, device_slots_;  // the latter may be null
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers

@@ -10,30 +10,14 @@ constexpr std::size_t spans_per_peek = std::size_t{8} * span_ring;
 
 }  // namespace
 
-template <class T>
-BlockLog::DeviceMemory<T> BlockLog::allocate_zeroed(std::size_t count) {
-  DeviceMemory<T> memory(static_cast<T*>(backend_->allocate(count * sizeof(T))),
-                         Deallocate{backend_.get()});
-  backend_->zero(memory.get(), count * sizeof(T));
-  return memory;
-}
-
-template <class T>
-BlockLog::PinnedMemory<T> BlockLog::allocate_pinned(std::size_t count) {
-  return {static_cast<T*>(backend_->allocate_pinned(count * sizeof(T))),
-          DeallocatePinned{backend_.get()}};
-}
-
 BlockLog::BlockLog(std::shared_ptr<Backend> backend, bool with_spans)
     : backend_(std::move(backend)),
-      progress_(allocate_zeroed<BlockProgress>(counted_blocks)),
-      spans_(nullptr, Deallocate{backend_.get()}),
-      progress_seen_(allocate_pinned<BlockProgress>(counted_blocks)),
-      spans_seen_(nullptr, DeallocatePinned{backend_.get()}),
+      progress_(allocate_zeroed<BlockProgress>(backend_, counted_blocks)),
+      progress_seen_(allocate_pinned<BlockProgress>(backend_, counted_blocks)),
       taken_(counted_blocks) {
   if (with_spans) {
-    spans_ = allocate_zeroed<BlockSpan>(std::size_t{counted_blocks} * span_ring);
-    spans_seen_ = allocate_pinned<BlockSpan>(spans_per_peek);
+    spans_ = allocate_zeroed<BlockSpan>(backend_, std::size_t{counted_blocks} * span_ring);
+    spans_seen_ = allocate_pinned<BlockSpan>(backend_, spans_per_peek);
   }
   stream_ = backend_->create_stream();
 }

@@ -10,6 +10,7 @@
 
 #include "backends/backend.hpp"
 #include "plait/progress.hpp"
+#include "symm_mem/own_memory.hpp"
 
 namespace plait {
 
@@ -44,27 +45,11 @@ class BlockLog {
   Taken take_spans(std::vector<Span>& into);
 
  private:
-  struct Deallocate {
-    Backend* backend;
-    void operator()(void* memory) const noexcept { backend->deallocate(memory); }
-  };
-  struct DeallocatePinned {
-    Backend* backend;
-    void operator()(void* memory) const noexcept { backend->deallocate_pinned(memory); }
-  };
-  template <class T>
-  using DeviceMemory = std::unique_ptr<T, Deallocate>;
-  template <class T>
-  using PinnedMemory = std::unique_ptr<T, DeallocatePinned>;
   struct Unread {  // a run of spans of one block
     unsigned block;
     std::uint64_t first, count;  // in launches of the block
   };
 
-  template <class T>
-  DeviceMemory<T> allocate_zeroed(std::size_t count);
-  template <class T>
-  PinnedMemory<T> allocate_pinned(std::size_t count);
   std::span<const BlockProgress> peek_progress();
   void peek_spans(std::span<const Unread> runs);
   void keep_whole(std::span<const Unread> runs, std::vector<Span>& into);

@@ -209,11 +209,8 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     for (const int rank : nodes.ranks_here())
       for (const std::uint64_t id : of_all[static_cast<std::size_t>(rank)]) ++ranks_under_[id];
   }
-  agree(bootstrap, "allocating counters", [&] {
-    counters_ = {static_cast<std::uint32_t*>(backend->allocate(layout_.local)),
-                 Deallocate{backend}};
-    backend->zero(counters_.get(), layout_.local);
-  });
+  agree(bootstrap, "allocating counters",
+        [&] { counters_ = allocate_zeroed<std::uint32_t>(backend, layout_.local / word); });
   grant();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -95,10 +96,6 @@ class AlgorithmMemory {
   std::uint32_t* claimed() const { return counters_.get(); }
 
  private:
-  struct Deallocate {
-    std::shared_ptr<Backend> backend;
-    void operator()(std::uint32_t* pointer) const noexcept { backend->deallocate(pointer); }
-  };
   void make_room(std::size_t algorithm, unsigned blocks);
   void find_room(std::size_t algorithm, unsigned blocks);
   void allocate(std::size_t window, Bootstrap& bootstrap, const char* what);
@@ -117,7 +114,7 @@ class AlgorithmMemory {
   std::map<std::uint64_t, std::size_t> ranks_under_;  // number of ranks, by the memory limit's id
   std::vector<std::string> names_;                    // of the algorithms
   // The first one is `claimed`. They outlive the windows, whose destructors wait for the device.
-  std::unique_ptr<std::uint32_t, Deallocate> counters_;
+  DeviceMemory<std::uint32_t> counters_;
   std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
   std::size_t granted_ = 0;

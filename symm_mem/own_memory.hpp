@@ -1,0 +1,35 @@
+// Memory that one rank alone uses: on its device, or pinned memory of the host.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+#include "backends/backend.hpp"
+
+namespace plait {
+
+template <auto deallocate>
+struct Deallocate {
+  std::shared_ptr<Backend> backend;
+  void operator()(void* memory) const noexcept { (backend.get()->*deallocate)(memory); }
+};
+template <class T>
+using DeviceMemory = std::unique_ptr<T, Deallocate<&Backend::deallocate>>;
+template <class T>
+using PinnedMemory = std::unique_ptr<T, Deallocate<&Backend::deallocate_pinned>>;
+
+/// `count` values, all of them zero, on the current device.
+template <class T>
+DeviceMemory<T> allocate_zeroed(const std::shared_ptr<Backend>& backend, std::size_t count) {
+  DeviceMemory<T> memory(static_cast<T*>(backend->allocate(count * sizeof(T))),
+                         Deallocate<&Backend::deallocate>{backend});
+  backend->zero(memory.get(), count * sizeof(T));
+  return memory;
+}
+/// The same in pinned memory.
+template <class T>
+PinnedMemory<T> allocate_pinned(const std::shared_ptr<Backend>& backend, std::size_t count) {
+  return PinnedMemory<T>(static_cast<T*>(backend->allocate_pinned(count * sizeof(T))),
+                         Deallocate<&Backend::deallocate_pinned>{backend});
+}
+
+}  // namespace plait
