@@ -187,6 +187,16 @@ std::chrono::nanoseconds timeout_of_environment() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(seconds);
 }
 
+std::chrono::nanoseconds limit_of_meeting(std::optional<std::chrono::nanoseconds> wanted,
+                                          std::string& failure) {
+  try {
+    return wanted ? *wanted : timeout_of_environment();
+  } catch (const Error& error) {
+    failure = error.what();
+    return std::chrono::minutes{10};
+  }
+}
+
 NodeName name_this_node() { return as_text<NodeName>(node_text()); }
 
 std::vector<int> nodes_of(const std::vector<SplitKey>& keys, const std::vector<int>& members) {

@@ -89,6 +89,10 @@ std::string gave_up(int rank, const char* why);
 
 /// PLAIT_TIMEOUT, else 10 minutes. Throws Error(invalid_argument) if it is malformed.
 std::chrono::nanoseconds timeout_of_environment();
+/// The limit of a meeting: `wanted`, else that. If it is malformed, 10 minutes, and the `failure`:
+/// the others wait for this rank, so it must come and tell them.
+std::chrono::nanoseconds limit_of_meeting(std::optional<std::chrono::nanoseconds> wanted,
+                                          std::string& failure);
 
 /// A number that no other call draws.
 std::uint64_t draw_number();

@@ -280,14 +280,6 @@ std::unique_ptr<Bootstrap> ThreadBootstrap::split(int color, int key) {
   return part;
 }
 
-std::chrono::nanoseconds timeout_or_default() {
-  try {
-    return detail::timeout_of_environment();
-  } catch (const Error&) {  // a communicator's settings report it to all ranks
-    return std::chrono::minutes{10};
-  }
-}
-
 }  // namespace
 
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks) {
@@ -295,7 +287,8 @@ std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int ranks) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("make_thread_bootstraps: {} ranks, but at least 1 is needed", ranks));
   }
-  const std::chrono::nanoseconds timeout = timeout_or_default();
+  std::string failure;  // a communicator's settings report it to all ranks
+  const std::chrono::nanoseconds timeout = detail::limit_of_meeting({}, failure);
   const std::vector<int> nodes(static_cast<std::size_t>(ranks));  // all on one
   auto group = std::make_shared<Group>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> result;

@@ -45,17 +45,8 @@ std::unique_ptr<Bootstrap> make_mpi_bootstrap(MPI_Comm comm,
                 "make_mpi_bootstrap: the communicator is an inter-communicator; merge it first");
   }
   detail::check(MPI_Comm_rank(comm, &rank), "make_mpi_bootstrap", 0);
-  std::string failure;  // the others wait for this rank, so it must come and tell them
-  const auto choose_limit = [&]() -> std::chrono::nanoseconds {
-    if (timeout) return *timeout;
-    try {
-      return detail::timeout_of_environment();
-    } catch (const Error& error) {
-      failure = error.what();
-      return std::chrono::minutes{10};
-    }
-  };
-  const std::chrono::nanoseconds limit = choose_limit();
+  std::string failure;
+  const std::chrono::nanoseconds limit = detail::limit_of_meeting(timeout, failure);
   detail::Meeting meeting = detail::meet(comm, limit, failure);
   // The link lives until the process ends, so nothing owns it.
   return std::make_unique<detail::LinkBootstrap>(

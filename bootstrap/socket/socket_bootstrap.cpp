@@ -32,13 +32,8 @@ void make_room_for(const char* call, int rank, int size) {
 Arrival arrive(const char* call, int rank, int size,
                std::optional<std::chrono::nanoseconds> wanted) {
   if (size > 1) make_room_for(call, rank, size);
-  std::chrono::nanoseconds limit = std::chrono::minutes{10};
   std::string failure;
-  try {
-    limit = wanted ? *wanted : timeout_of_environment();
-  } catch (const Error& error) {
-    failure = error.what();
-  }
+  const std::chrono::nanoseconds limit = limit_of_meeting(wanted, failure);
   return {.call = call, .rank = rank, .size = size, .limit = limit, .failure = failure};
 }
 

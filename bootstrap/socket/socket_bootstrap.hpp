@@ -12,8 +12,7 @@
 
 namespace plait::detail {
 
-/// The limit of a meeting: `wanted`, else PLAIT_TIMEOUT. A malformed PLAIT_TIMEOUT becomes the
-/// arrival's failure, because the others wait for this rank, so it must come and tell them. Throws
+/// `wanted`: as for `limit_of_meeting`, whose failure becomes the arrival's. Throws
 /// Error(invalid_argument) if this process can't have a connection for each rank.
 Arrival arrive(const char* call, int rank, int size,
                std::optional<std::chrono::nanoseconds> wanted);
