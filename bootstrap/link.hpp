@@ -42,7 +42,8 @@ inline constexpr std::size_t largest_message = std::size_t{64} << 20;
 /// has a number, its context. Any thread that waits receives for all groups. So no call here waits
 /// for another rank, and a group costs the link nothing.
 ///
-/// Derived classes move the bytes: MpiLink over MPI, SocketLink over sockets.
+/// Derived classes move the bytes: MpiLink over MPI, SocketLink over sockets, ThreadLink within a
+/// process.
 class Link {
  public:
   Link() = default;
