@@ -124,8 +124,9 @@ class SocketSendFlow final : public SendFlow, private SocketFlow {
   SocketSendFlow(std::shared_ptr<FlowSockets> sockets, std::shared_ptr<FlowThreads> threads);
   ~SocketSendFlow() override { stop_thread(); }
   void expect_large() override { start_thread(true); }
-  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
-                                                MemoryKind kind) override;
+  std::unique_ptr<Registration> register_memory(void*, std::size_t, MemoryKind kind) override {
+    return register_for_sockets(kind);
+  }
   bool test(Request request, std::size_t* received) override;
   Request isend(const void* data, std::size_t bytes, Registration& memory) override;
   std::unique_ptr<ReceiveFlow> replies() override;
@@ -162,8 +163,9 @@ class SocketReceiveFlow final : public ReceiveFlow, private SocketFlow {
   SocketReceiveFlow(std::shared_ptr<FlowSockets> sockets, std::shared_ptr<FlowThreads> threads);
   ~SocketReceiveFlow() override { stop_thread(); }
   void expect_large() override { start_thread(false); }
-  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
-                                                MemoryKind kind) override;
+  std::unique_ptr<Registration> register_memory(void*, std::size_t, MemoryKind kind) override {
+    return register_for_sockets(kind);
+  }
   bool test(Request request, std::size_t* received) override;
   Request irecv(void* data, std::size_t bytes, Registration& memory) override;
   std::unique_ptr<SendFlow> reply() override;

@@ -18,11 +18,6 @@ SocketReceiveFlow::SocketReceiveFlow(std::shared_ptr<FlowSockets> sockets,
     connections_[at].socket = &(*sockets_)[at];
 }
 
-std::unique_ptr<Registration> SocketReceiveFlow::register_memory(void*, std::size_t,
-                                                                 MemoryKind kind) {
-  return register_for_sockets(kind);
-}
-
 Request SocketReceiveFlow::irecv(void* data, std::size_t bytes, Registration&) {
   state_.require_whole();
   // One stripe at least; the head says how many.

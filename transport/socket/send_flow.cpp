@@ -20,10 +20,6 @@ SocketSendFlow::SocketSendFlow(std::shared_ptr<FlowSockets> sockets,
     connections_[at].socket = &(*sockets_)[at];
 }
 
-std::unique_ptr<Registration> SocketSendFlow::register_memory(void*, std::size_t, MemoryKind kind) {
-  return register_for_sockets(kind);
-}
-
 Request SocketSendFlow::isend(const void* data, std::size_t bytes, Registration&) {
   state_.require_whole();
   // It is only read.
