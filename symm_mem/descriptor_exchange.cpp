@@ -370,7 +370,6 @@ bool Exchange::is_ending(int peer) const {
   }
   return true;
 }
-}
 
 void Exchange::report_missing(std::chrono::nanoseconds limit) {
   std::vector<int> silent = ranks_where([](const Peer& peer) { return !peer.received; });

@@ -115,8 +115,9 @@ struct ProbeCalls {
 template <int version>
 struct Table;
 
-template <>
-struct Table<8> {
+/// Versions 8 and 9, which differ in the type of sizes.
+template <class Size>
+struct TableBySize {
   const char* name;
   Result (*init)(Logger logger);
   ProbeCalls probe;
@@ -124,25 +125,17 @@ struct Table<8> {
   Result (*connect)(int device, void* handle, void** comm, void** on_device);
   Result (*accept)(void* listener, void** comm, void** on_device);
   MemoryCalls memory;
-  Result (*isend)(void* comm, void* data, int bytes, int tag, void* memory, void** request);
-  Result (*irecv)(void* comm, int n, void** data, int* bytes, int* tags, void** memory,
+  Result (*isend)(void* comm, void* data, Size bytes, int tag, void* memory, void** request);
+  Result (*irecv)(void* comm, int n, void** data, Size* bytes, int* tags, void** memory,
                   void** request);
   RequestCalls requests;
 };
 
 template <>
-struct Table<9> {
-  const char* name;
-  Result (*init)(Logger logger);
-  ProbeCalls probe;
-  Result (*listen)(int device, void* handle, void** comm);
-  Result (*connect)(int device, void* handle, void** comm, void** on_device);
-  Result (*accept)(void* listener, void** comm, void** on_device);
-  MemoryCalls memory;
-  Result (*isend)(void* comm, void* data, std::size_t bytes, int tag, void* memory, void** request);
-  Result (*irecv)(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** memory,
-                  void** request);
-  RequestCalls requests;
+struct Table<8> : TableBySize<int> {};
+
+template <>
+struct Table<9> : TableBySize<std::size_t> {
   Result (*make_virtual_device)(int* device, void* parts);
 };
 

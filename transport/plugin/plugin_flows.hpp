@@ -42,10 +42,22 @@ class PluginRegistration final : public Registration {
   Origin origin_;
 };
 
-/// The requests of one comm. A request here is the address of an entry, because a receive into a
+/// What both ends of a flow do. A request here is the address of an entry, because a receive into a
 /// GPU's memory takes two of the plug-in: the message, then a flush.
-class PluginRequests {
+class PluginEnd {
  public:
+  PluginEnd(const PluginDevice& device, void* comm, bool receives)
+      : device_(device), comm_(comm), receives_(receives) {}
+  ~PluginEnd();
+  PluginEnd(const PluginEnd&) = delete;
+  PluginEnd& operator=(const PluginEnd&) = delete;
+
+  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind);
+  /// Sends or receives. Null: no more messages now.
+  Request start(void* data, std::size_t bytes, Registration& memory);
+  bool test(Request request, std::size_t* received);
+
+ private:
   struct Entry {
     bool in_use = false;
     void* request = nullptr;
@@ -54,57 +66,52 @@ class PluginRequests {
     std::size_t room = 0, bytes = 0;
     const PluginRegistration* memory = nullptr;
   };
-  explicit PluginRequests(std::shared_ptr<const NetPlugin> plugin) : plugin_(std::move(plugin)) {}
-
-  /// An entry that is free, or null.
-  Entry* free_entry();
-  /// Throws what the flow throws from then on, but for `test`: what was started before may be done.
-  void check_started(net_interface::Result result, const char* call) {
-    check(result, call, start_error_);
-  }
-  void require_whole() const;
-  /// `comm`: of a receiving flow, for the flush.
-  bool test(Request request, void* comm, std::size_t* received);
-
- private:
+  /// Throws what the flow throws from then on; a failed start, what all but `test` throw: messages
+  /// that were started before may be done.
   void check(net_interface::Result result, const char* call, std::optional<Error>& failure);
+  void require_whole() const;
   bool is_done(Entry& entry);
 
-  std::shared_ptr<const NetPlugin> plugin_;
+  PluginDevice device_;
+  void* comm_;
+  bool receives_;
   std::array<Entry, net_interface::most_requests> entries_;
   std::optional<Error> error_, start_error_;
+  Origin origin_;
 };
 
 class PluginSendFlow final : public SendFlow {
  public:
-  PluginSendFlow(const PluginDevice& device, void* comm);
-  ~PluginSendFlow() override;
+  PluginSendFlow(const PluginDevice& device, void* comm) : end_(device, comm, false) {}
   std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
-                                                MemoryKind kind) override;
-  bool test(Request request, std::size_t* received) override;
-  Request isend(const void* data, std::size_t bytes, Registration& memory) override;
+                                                MemoryKind kind) override {
+    return end_.register_memory(data, bytes, kind);
+  }
+  bool test(Request request, std::size_t*) override { return end_.test(request, nullptr); }
+  Request isend(const void* data, std::size_t bytes, Registration& memory) override {
+    return end_.start(const_cast<void*>(data), bytes, memory);
+  }
 
  private:
-  PluginDevice device_;
-  void* comm_;
-  PluginRequests requests_;
-  Origin origin_;
+  PluginEnd end_;
 };
 
 class PluginReceiveFlow final : public ReceiveFlow {
  public:
-  PluginReceiveFlow(const PluginDevice& device, void* comm);
-  ~PluginReceiveFlow() override;
+  PluginReceiveFlow(const PluginDevice& device, void* comm) : end_(device, comm, true) {}
   std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes,
-                                                MemoryKind kind) override;
-  bool test(Request request, std::size_t* received) override;
-  Request irecv(void* data, std::size_t bytes, Registration& memory) override;
+                                                MemoryKind kind) override {
+    return end_.register_memory(data, bytes, kind);
+  }
+  bool test(Request request, std::size_t* received) override {
+    return end_.test(request, received);
+  }
+  Request irecv(void* data, std::size_t bytes, Registration& memory) override {
+    return end_.start(data, bytes, memory);
+  }
 
  private:
-  PluginDevice device_;
-  void* comm_;
-  PluginRequests requests_;
-  Origin origin_;
+  PluginEnd end_;
 };
 
 }  // namespace plait::transport
