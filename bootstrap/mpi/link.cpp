@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bootstrap/bootstrap_hooks.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -104,6 +105,11 @@ void MpiLink::receive() {
   }
 }
 
+void MpiLink::say_farewell() {
+  const std::scoped_lock lock(mutex_);
+  for (const Bootstrap* group : groups_) BootstrapHooks::say_farewell(*group);
+}
+
 Links& Links::instance() {
   static auto* links = new Links;  // never destroyed: needed by an exit handler
   return *links;
@@ -147,6 +153,11 @@ std::vector<int> Links::processes_of(MPI_Comm comm) {
     break;
   }
   return processes;
+}
+
+void Links::say_farewell() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& link : links_) link->say_farewell();
 }
 
 bool Links::flush() {

@@ -9,12 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bootstrap/link.hpp"
-#include "bootstrap/mpi/process.hpp"
 #include "bootstrap/mpi/support.hpp"
 
 namespace plait::detail {
@@ -43,10 +43,16 @@ class MpiLink final : public Link {
   bool is_idle();
 
   bool is_open() const override { return !is_finalized(); }
-  void opened(Bootstrap& bootstrap) override { OpenBootstraps::instance().add(&bootstrap); }
-  void closed(Bootstrap& bootstrap) noexcept override {
-    OpenBootstraps::instance().remove(&bootstrap);
+  void opened(Bootstrap& bootstrap) override {
+    const std::scoped_lock lock(mutex_);
+    groups_.insert(&bootstrap);
   }
+  void closed(Bootstrap& bootstrap) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    groups_.erase(&bootstrap);
+  }
+  /// On behalf of all groups that exist.
+  void say_farewell();
   void lose_rank() noexcept override { detail::lose_rank(); }
 
  private:
@@ -69,6 +75,7 @@ class MpiLink final : public Link {
   std::uint64_t sends_ = 0;
   std::deque<Outgoing> outgoing_;
   std::map<int, std::deque<Incoming>> incoming_;  // in the order in which they were sent
+  std::set<Bootstrap*> groups_;
 };
 
 /// The links of this process.
@@ -85,6 +92,7 @@ class Links {
   /// The PIDs of the ranks of `comm`, as a link that has them all knows them. Empty if there is no
   /// such link.
   std::vector<int> processes_of(MPI_Comm comm);
+  void say_farewell();
   /// Lets messages go out for a moment. True if all have gone.
   bool flush();
 

@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/mpi/link.hpp"
 #include "bootstrap/mpi/support.hpp"
 #include "core/process.hpp"
@@ -93,7 +93,7 @@ class Initialized {
 void finalize_at_exit(const Origin& initialized) {
   if (!initialized.is_exactly_here() || is_finalized()) return;
   // Also if MPI is not finalised, because the process may then take a while to end.
-  OpenBootstraps::instance().say_farewell();
+  Links::instance().say_farewell();
   EndOfMpi::instance().run();
   // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a
   // failed process and ends the job.
@@ -101,16 +101,6 @@ void finalize_at_exit(const Origin& initialized) {
 }
 
 }  // namespace
-
-OpenBootstraps& OpenBootstraps::instance() {
-  static auto* open = new OpenBootstraps;  // never destroyed: needed by an exit handler
-  return *open;
-}
-
-void OpenBootstraps::say_farewell() {
-  const std::scoped_lock lock(mutex_);
-  for (const Bootstrap* bootstrap : bootstraps_) BootstrapHooks::say_farewell(*bootstrap);
-}
 
 void initialize_mpi() {
   Initialized::require_not_inherited("make_mpi_bootstrap");

@@ -1,32 +1,10 @@
-// MPI's life in this process: who initialises and finalises it, and the bootstraps in between.
+// MPI's life in this process: who initialises and finalises it.
 #pragma once
 #include <functional>
-#include <mutex>
-#include <set>
 
 #include "core/process.hpp"
-#include "plait/bootstrap.hpp"
 
 namespace plait::detail {
-
-/// All MPI bootstraps that exist.
-class OpenBootstraps {
- public:
-  static OpenBootstraps& instance();
-  void add(Bootstrap* bootstrap) {
-    const std::scoped_lock lock(mutex_);
-    bootstraps_.insert(bootstrap);
-  }
-  void remove(Bootstrap* bootstrap) {
-    const std::scoped_lock lock(mutex_);
-    bootstraps_.erase(bootstrap);
-  }
-  void say_farewell();
-
- private:
-  std::mutex mutex_;
-  std::set<Bootstrap*> bootstraps_;
-};
 
 /// Calls `end` once when MPI is about to end, while it may still be used: in MPI_Finalize, or at
 /// the exit of a process whose MPI Plait has initialised. The last object that was made is called
