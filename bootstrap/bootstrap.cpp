@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <limits>
 #include <string>
 
@@ -76,6 +77,10 @@ std::string list_ranks(const std::vector<int>& ranks, NodeNames nodes) {
     first = last;
   }
   return text;
+}
+
+void throw_errno(std::string_view call) {
+  throw Error(ErrorCode::bootstrap, fmt::format("{}: {}", call, system_text(errno)));
 }
 
 std::string in_seconds(std::chrono::nanoseconds time) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/backoff.hpp"
@@ -45,6 +46,8 @@ inline std::string as_said_by(int rank, const std::string& words) {
   const std::string name = "rank " + std::to_string(rank) + ": ";
   return words.find(name) == std::string::npos ? name + words : words;
 }
+/// Throws Error(bootstrap), "poll: Cannot allocate memory", by `errno`.
+[[noreturn]] void throw_errno(std::string_view call);
 /// "0.25 s".
 std::string in_seconds(std::chrono::nanoseconds time);
 

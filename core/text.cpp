@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 namespace plait {
@@ -114,6 +115,8 @@ std::vector<std::string_view> words(std::string_view text) {
   }
   return result;
 }
+
+std::string system_text(int error) { return std::generic_category().message(error); }
 
 std::string printable(std::string_view text) { return shown(text, ""); }
 

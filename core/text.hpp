@@ -29,6 +29,9 @@ std::string printable(std::string_view text);
 /// cut to its beginning and its end, with "..." between them.
 std::string in_quotes(std::string_view text);
 
+/// The system's words for an `errno`.
+std::string system_text(int error);
+
 /// The text at a fixed size, so that ranks can exchange it. `Text` is an array of characters; the
 /// last one stays zero. A longer text is cut.
 template <class Text>

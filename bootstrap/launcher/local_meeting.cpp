@@ -14,7 +14,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,7 +22,6 @@
 #include "bootstrap/socket/group_fd.hpp"
 #include "bootstrap/support.hpp"
 #include "core/standard_fds.hpp"
-#include "plait/error.hpp"
 
 namespace plait::detail {
 namespace {
@@ -68,8 +66,7 @@ class MeetingPlace {
       is_bound = bind(listener);
     }
     if (!is_bound || ::listen(listener.get(), SOMAXCONN) != 0)
-      throw Error(ErrorCode::bootstrap, fmt::format("listening at @{}: {}", own_,
-                                                    std::generic_category().message(errno)));
+      throw_errno(fmt::format("listening at @{}", own_));
     return listener;
   }
 

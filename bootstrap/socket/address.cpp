@@ -11,14 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "bootstrap/support.hpp"
 #include "core/environment.hpp"
 #include "core/standard_fds.hpp"
 #include "core/text.hpp"
@@ -26,8 +25,6 @@
 
 namespace plait::detail {
 namespace {
-
-std::string system_text(int error) { return std::generic_category().message(error); }
 
 using Family = Endpoint::Family;
 
@@ -86,8 +83,7 @@ bool is_link_local(const Endpoint& endpoint) {
 std::vector<Interface> own_interfaces() {
   ifaddrs* first = nullptr;
   const StandardFdsTaken taken;
-  if (::getifaddrs(&first) != 0)
-    throw Error(ErrorCode::bootstrap, fmt::format("getifaddrs: {}", system_text(errno)));
+  if (::getifaddrs(&first) != 0) throw_errno("getifaddrs");
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
   std::vector<Interface> interfaces;
   for (const int family : {AF_INET, AF_INET6}) {
@@ -263,8 +259,7 @@ UniqueFd listen_at(const Endpoint& endpoint) {
        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) ||
       ::bind(socket.get(), address.get(), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0)
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("listening at {}: {}", to_text(endpoint), system_text(errno)));
+    throw_errno(fmt::format("listening at {}", to_text(endpoint)));
   return socket;
 }
 
@@ -272,8 +267,13 @@ Endpoint own_end(int socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &length) != 0)
-    throw Error(ErrorCode::bootstrap, fmt::format("getsockname: {}", system_text(errno)));
+    throw_errno("getsockname");
   return endpoint_of(reinterpret_cast<const sockaddr*>(&storage));
+}
+
+bool is_itself(int socket, const Endpoint& called) {
+  const Endpoint own = own_end(socket);
+  return own.port == called.port && own.host == called.host;
 }
 
 std::string peer_name(int socket) {

@@ -53,6 +53,9 @@ Endpoint resolve(const std::string& host, std::uint16_t port);
 UniqueFd listen_at(const Endpoint& endpoint);
 /// This end of a connection or of a listener.
 Endpoint own_end(int socket);
+/// True if a call has met itself. If nothing listens at a port from which the system also draws
+/// those of callers, it may.
+bool is_itself(int socket, const Endpoint& called);
 /// The other end of a connection, for messages: "10.0.0.1:4711", or "a closed connection".
 std::string peer_name(int socket);
 /// True if another user's process is at the other end. The system says so of local sockets only.

@@ -4,12 +4,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <thread>
 
 #include "core/standard_fds.hpp"
+#include "core/text.hpp"
 
 namespace plait::detail {
 namespace {
@@ -19,14 +20,9 @@ constexpr int longest_poll = 1000;  // milliseconds
 /// Waits until the socket is ready for `events`. False if the time is over.
 bool wait_for(int socket, short events, const Deadline& deadline) {
   pollfd entry{socket, events, 0};
-  for (;;) {
-    const int found = ::poll(&entry, 1, deadline.milliseconds_left(longest_poll));
-    if (found > 0) return true;
-    if (found < 0 && errno != EINTR && errno != EAGAIN)
-      throw Error(ErrorCode::bootstrap,
-                  fmt::format("poll: {}", std::generic_category().message(errno)));
+  while (poll_some({&entry, 1}, deadline.milliseconds_left(longest_poll)) == 0)
     if (deadline.expired()) return false;
-  }
+  return true;
 }
 
 /// The error with which an attempt to connect has ended, or 0.
@@ -48,13 +44,8 @@ std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& dead
     GroupFd socket(
         new_fd([&] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
     int error = socket.valid() ? try_to_connect(socket.get(), endpoint, deadline) : errno;
-    // If nothing listens at a port from which the system also draws those of callers, a call may
-    // meet itself.
-    const auto is_itself = [&] {
-      const Endpoint own = own_end(socket.get());
-      return own.port == endpoint.port && own.host == endpoint.host;
-    };
-    if (error == 0 && (is_itself() || is_of_another_user(socket.get()))) error = ECONNREFUSED;
+    if (error == 0 && (is_itself(socket.get(), endpoint) || is_of_another_user(socket.get())))
+      error = ECONNREFUSED;
     if (error == 0) {
       prepare_connection(socket.get());
       return socket;
@@ -69,39 +60,55 @@ std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& dead
       continue;
     }
     if (absent || error == ETIMEDOUT) return std::nullopt;
-    throw Error(ErrorCode::bootstrap, fmt::format("connecting to {}: {}", to_text(endpoint),
-                                                  std::generic_category().message(error)));
+    throw Error(ErrorCode::bootstrap,
+                fmt::format("connecting to {}: {}", to_text(endpoint), system_text(error)));
   }
+}
+
+int poll_some(std::span<pollfd> sockets, int milliseconds) {
+  const int found = ::poll(sockets.data(), sockets.size(), milliseconds);
+  if (found < 0 && errno != EINTR && errno != EAGAIN) throw_errno("poll");
+  return std::max(found, 0);
+}
+
+std::optional<int> send_rest(int socket, std::span<const std::byte> message, std::size_t& done) {
+  while (done < message.size()) {
+    const ssize_t sent =
+        ::send(socket, message.data() + done, message.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) done += static_cast<std::size_t>(sent);
+    else if (errno == EAGAIN) break;
+    else if (errno != EINTR) return errno;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> receive_rest(int socket, std::span<std::byte> message, std::size_t& done) {
+  while (done < message.size()) {
+    const ssize_t got = ::recv(socket, message.data() + done, message.size() - done, MSG_DONTWAIT);
+    if (got == 0) return 0;
+    if (got > 0) done += static_cast<std::size_t>(got);
+    else if (errno == EAGAIN) break;
+    else if (errno != EINTR) return errno;
+  }
+  return std::nullopt;
 }
 
 Transfer send_all(int socket, const void* data, std::size_t bytes, const Deadline& deadline) {
-  const auto* from = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t sent = ::send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      from += sent, bytes -= static_cast<std::size_t>(sent);
-    } else if (errno == EAGAIN) {
-      if (!wait_for(socket, POLLOUT, deadline)) return Transfer::expired;
-    } else if (errno != EINTR) {
-      return Transfer::closed;
-    }
+  const std::span from(static_cast<const std::byte*>(data), bytes);
+  for (std::size_t done = 0;;) {
+    if (send_rest(socket, from, done)) return Transfer::closed;
+    if (done == bytes) return Transfer::done;
+    if (!wait_for(socket, POLLOUT, deadline)) return Transfer::expired;
   }
-  return Transfer::done;
 }
 
 Transfer receive_all(int socket, void* data, std::size_t bytes, const Deadline& deadline) {
-  auto* to = static_cast<std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t got = ::recv(socket, to, bytes, MSG_DONTWAIT);
-    if (got > 0) {
-      to += got, bytes -= static_cast<std::size_t>(got);
-    } else if (got < 0 && errno == EAGAIN) {
-      if (!wait_for(socket, POLLIN, deadline)) return Transfer::expired;
-    } else if (got == 0 || errno != EINTR) {
-      return Transfer::closed;
-    }
+  const std::span to(static_cast<std::byte*>(data), bytes);
+  for (std::size_t done = 0;;) {
+    if (receive_rest(socket, to, done)) return Transfer::closed;
+    if (done == bytes) return Transfer::done;
+    if (!wait_for(socket, POLLIN, deadline)) return Transfer::expired;
   }
-  return Transfer::done;
 }
 
 }  // namespace plait::detail

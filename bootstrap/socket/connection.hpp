@@ -1,8 +1,11 @@
 // Messages of known size over one connection, each within a time.
 #pragma once
+#include <poll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "bootstrap/socket/address.hpp"
 #include "bootstrap/socket/door.hpp"
@@ -32,6 +35,14 @@ struct Note {
 /// Connects, or returns none if nothing of this user's listens there. `retry`: tries again until
 /// the deadline. Throws Error(bootstrap) if the network fails.
 std::optional<GroupFd> connect_to(const Endpoint& endpoint, const Deadline& deadline, bool retry);
+
+/// Polls; an interruption ends it, too. Throws Error(bootstrap) if the system refuses.
+int poll_some(std::span<pollfd> sockets, int milliseconds);
+/// Sends or receives as much of the rest of a message as it can without waiting. `done` counts.
+/// Returns the error with which the connection has ended, or 0 if the other side has closed it;
+/// none while it stands.
+std::optional<int> send_rest(int socket, std::span<const std::byte> message, std::size_t& done);
+std::optional<int> receive_rest(int socket, std::span<std::byte> message, std::size_t& done);
 
 enum class Transfer { done, closed, expired };
 /// Sends or receives all of it, whatever the mode of the socket.

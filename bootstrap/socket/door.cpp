@@ -6,12 +6,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "bootstrap/socket/connection.hpp"
 #include "core/standard_fds.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 
 namespace plait::detail {
@@ -39,14 +40,11 @@ Door::~Door() {
 
 bool Door::accept_some(std::vector<Visitor>& visitors) {
   constexpr int most_at_once = 64;
-  for (int taken = 0; taken < most_at_once;) {
+  for (int taken = 0; taken < most_at_once; ++taken) {
     GroupFd socket(new_fd([&] {
       return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     }));
-    if (socket.valid() && is_of_another_user(socket.get())) {
-      ++taken;
-      continue;
-    }
+    if (socket.valid() && is_of_another_user(socket.get())) continue;
     if (socket.valid()) {
       prepare_connection(socket.get());
       // A rank says its words with its call, so they may be there already.
@@ -54,56 +52,26 @@ bool Door::accept_some(std::vector<Visitor>& visitors) {
       if (callers_.size() == most_callers) callers_.pop_front();
       callers_.push_back(
           {.socket = std::move(socket), .since = std::chrono::steady_clock::now(), .bytes = {}});
-      ++taken;
       continue;
     }
-    switch (errno) {
-      case EAGAIN:
-        return false;
-      // The caller has gone already, or its network has failed: that is nothing to this rank.
-      case ECONNABORTED:
-      case EINTR:
-      case EPROTO:
-      case ENETDOWN:
-      case ENOPROTOOPT:
-      case EHOSTDOWN:
-      case ENONET:
-      case EHOSTUNREACH:
-      case EOPNOTSUPP:
-      case ENETUNREACH:
-        ++taken;
-        continue;
-      case ENOBUFS:
-      case ENOMEM:
-      case EPERM:  // a firewall's word
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        return false;
-      case EMFILE:
-      case ENFILE:
-        hear_all(visitors);
-        if (!callers_.empty()) {
-          callers_.pop_front();
-          ++taken;
-          continue;
-        }
-        [[fallthrough]];
-      default:
-        throw Error(ErrorCode::bootstrap,
-                    fmt::format("accept: {}", std::generic_category().message(errno)));
+    const int error = errno;
+    if (error == EAGAIN) return false;
+    if (error == ENOBUFS || error == ENOMEM || error == EPERM) {  // the last: a firewall's word
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return false;
     }
+    const bool is_full = error == EMFILE || error == ENFILE;
+    if (is_full) hear_all(visitors);
+    if ((is_full && callers_.empty()) || error == EBADF || error == EINVAL)
+      throw Error(ErrorCode::bootstrap, fmt::format("accept: {}", system_text(error)));
+    // Else the caller has gone already, or its network has failed: that is nothing to this rank.
+    if (is_full) callers_.pop_front();
   }
   return true;
 }
 
 Door::State Door::hear(Caller& caller) const {
-  while (caller.received < caller.bytes.size()) {
-    const ssize_t got = ::recv(caller.socket.get(), caller.bytes.data() + caller.received,
-                               caller.bytes.size() - caller.received, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) return State::refused;
-    caller.received += static_cast<std::size_t>(got);
-  }
+  if (receive_rest(caller.socket.get(), caller.bytes, caller.received)) return State::refused;
   if (caller.received < common_bytes) return State::waiting;
   Hello hello;
   std::memcpy(static_cast<void*>(&hello), caller.bytes.data(), common_bytes);
@@ -128,15 +96,12 @@ std::vector<Visitor> Door::wait(std::vector<pollfd>& others, int milliseconds) {
   std::vector<pollfd> sockets = others;
   sockets.push_back({listener_.get(), POLLIN, 0});
   for (const Caller& caller : callers_) sockets.push_back({caller.socket.get(), POLLIN, 0});
-  const int found = ::poll(sockets.data(), sockets.size(), milliseconds);
-  if (found < 0 && errno != EINTR && errno != EAGAIN)
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("poll: {}", std::generic_category().message(errno)));
+  const int found = poll_some(sockets, milliseconds);
   for (std::size_t at = 0; at < others.size(); ++at)
     others[at].revents = found > 0 ? sockets[at].revents : static_cast<short>(0);
   std::vector<Visitor> visitors;
   hear_all(visitors);
-  if (found <= 0 || sockets[others.size()].revents == 0) return visitors;
+  if (found == 0 || sockets[others.size()].revents == 0) return visitors;
   // Strangers that call without end don't keep this rank here.
   constexpr int most_turns = 16;
   for (int turn = 0; turn < most_turns && accept_some(visitors); ++turn) hear_all(visitors);

@@ -1,7 +1,6 @@
 #include "bootstrap/socket/socket_link.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -10,10 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
-#include "plait/error.hpp"
+#include "bootstrap/socket/connection.hpp"
 
 namespace plait::detail {
 namespace {
@@ -73,14 +71,12 @@ void SocketLink::drop(Peer& peer) {
 void SocketLink::write(Peer& peer) {
   while (!peer.outgoing.empty()) {
     const std::vector<std::byte>& bytes = peer.outgoing.front().bytes;
-    const ssize_t written = ::send(peer.socket.get(), bytes.data() + peer.sent,
-                                   bytes.size() - peer.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0 && errno == EINTR) continue;
+    const bool broken = send_rest(peer.socket.get(), bytes, peer.sent).has_value();
+    if (!broken && peer.sent < bytes.size()) return;
+    peer.sent = 0;
     // A broken connection may still hold what its peer sent last: `read` finds its end.
-    if (written < 0 && errno != EAGAIN) peer.outgoing.clear(), peer.sent = 0;
-    if (written < 0) return;
-    peer.sent += static_cast<std::size_t>(written);
-    if (peer.sent == bytes.size()) peer.outgoing.pop_front(), peer.sent = 0;
+    if (broken) peer.outgoing.clear();
+    else peer.outgoing.pop_front();
   }
 }
 
@@ -117,11 +113,7 @@ void SocketLink::advance() {
     sockets.push_back({peer.socket.get(),  // poll() passes over -1
                        static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
   }
-  const int found = ::poll(sockets.data(), sockets.size(), 0);
-  if (found < 0 && errno != EINTR && errno != EAGAIN)
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("poll: {}", std::generic_category().message(errno)));
-  if (found <= 0) return;
+  if (poll_some(sockets, 0) == 0) return;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     Peer& peer = peers_[rank];
     if ((sockets[rank].revents & POLLOUT) != 0) write(peer);

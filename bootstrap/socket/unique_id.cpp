@@ -6,11 +6,9 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <list>
 #include <mutex>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -109,14 +107,11 @@ IdContents contents_of(const UniqueId& id) {
 UniqueId create_id_at(const Endpoint& endpoint) {
   IdContents contents{endpoint, {}};
   if (::getrandom(&contents.secret, sizeof contents.secret, 0) != sizeof contents.secret)
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("getrandom: {}", std::generic_category().message(errno)));
+    throw_errno("getrandom");
   UniqueFd listener = listen_at(endpoint);
   contents.root = own_end(listener.get());
   UniqueFd token = new_fd([] { return ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC); });
-  if (!token.valid())
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("eventfd: {}", std::generic_category().message(errno)));
+  if (!token.valid()) throw_errno("eventfd");
   Listeners::instance().add(contents.secret, std::move(listener), std::move(token));
   return to_id(contents);
 }

@@ -6,10 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
+#include "bootstrap/socket/connection.hpp"
 #include "core/standard_fds.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/socket_transport.hpp"
 
@@ -25,14 +26,11 @@ constexpr std::chrono::seconds patience{5};
 /// connect, so only flows that their rank has given up run out of it.
 constexpr std::chrono::seconds patience_with_ranks{120};
 
-std::string system_text(int error) { return std::generic_category().message(error); }
-
 }  // namespace
 
 std::uint64_t random_word() {
   std::uint64_t word = 0;
-  if (::getrandom(&word, sizeof word, 0) != sizeof word)
-    throw Error(ErrorCode::bootstrap, fmt::format("getrandom: {}", system_text(errno)));
+  if (::getrandom(&word, sizeof word, 0) != sizeof word) plait::detail::throw_errno("getrandom");
   return word;
 }
 
@@ -95,24 +93,14 @@ void FlowDoor::accept_all() {
   }
 }
 
-FlowDoor::State FlowDoor::hear(Caller& caller) {
-  while (caller.received < caller.bytes.size()) {
-    const ssize_t got = ::recv(caller.socket.get(), caller.bytes.data() + caller.received,
-                               caller.bytes.size() - caller.received, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return State::waiting;
-    if (got <= 0) return State::refused;
-    caller.received += static_cast<std::size_t>(got);
-  }
-  return State::known;
-}
-
 void FlowDoor::hear_all() {
   const auto now = steady_clock::now();
   std::erase_if(callers_, [&](Caller& caller) {
-    const State state = hear(caller);
-    if (state == State::known) admit(caller);
-    return state != State::waiting || now - caller.since > patience;
+    const bool has_ended =
+        plait::detail::receive_rest(caller.socket.get(), caller.bytes, caller.received).has_value();
+    const bool is_known = caller.received == caller.bytes.size();
+    if (is_known) admit(caller);
+    return has_ended || is_known || now - caller.since > patience;
   });
 }
 

@@ -54,11 +54,9 @@ class FlowDoor {
     std::size_t missing;
     Time since;
   };
-  enum class State { waiting, known, refused };
 
   void accept_all();
   void hear_all();
-  static State hear(Caller& caller);
   void admit(Caller& caller);
 
   std::uint64_t number_;

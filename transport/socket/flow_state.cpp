@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/text.hpp"
 #include "plait/error.hpp"
 #include "transport/socket/flow_ends.hpp"
 
@@ -27,7 +27,7 @@ void FlowState::lose(int error) {
   const bool is_lost = std::find(lost.begin(), lost.end(), error) != lost.end();
   const bool closed = error == 0 || error == EPIPE;
   break_off(is_lost ? ErrorCode::rank_lost : ErrorCode::bootstrap,
-            closed ? "the other rank has closed it" : std::generic_category().message(error));
+            closed ? "the other rank has closed it" : system_text(error));
 }
 
 void FlowState::break_off(ErrorCode code, const std::string& why) {

@@ -1,6 +1,5 @@
 #include "transport/socket/waiter.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,31 +11,24 @@
 #include <cerrno>
 #include <cstdint>
 #include <limits>
-#include <system_error>
 #include <utility>
 
+#include "bootstrap/support.hpp"
 #include "core/standard_fds.hpp"
-#include "plait/error.hpp"
 
 namespace plait::transport {
-namespace {
 
-[[noreturn]] void refuse(const char* call) {
-  throw Error(ErrorCode::bootstrap,
-              fmt::format("{}: {}", call, std::generic_category().message(errno)));
-}
-
-}  // namespace
+using plait::detail::throw_errno;
 
 Waiter::Waiter()
     : set_(new_fd([] { return ::epoll_create1(EPOLL_CLOEXEC); })),
       bell_(new_fd([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
-  if (!set_.valid()) refuse("epoll_create1");
-  if (!bell_.valid()) refuse("eventfd");
+  if (!set_.valid()) throw_errno("epoll_create1");
+  if (!bell_.valid()) throw_errno("eventfd");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
-  if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) refuse("epoll_ctl");
+  if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) throw_errno("epoll_ctl");
 }
 
 void Waiter::sleep(std::chrono::microseconds timeout) {
@@ -65,7 +57,7 @@ bool Waiter::take_events(int milliseconds) {
   std::array<epoll_event, 64> events;
   const int found =
       ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), milliseconds);
-  if (found < 0 && errno != EINTR) refuse("epoll_wait");
+  if (found < 0 && errno != EINTR) throw_errno("epoll_wait");
   for (int at = 0; at < found; ++at) {
     const epoll_event& event = events[static_cast<std::size_t>(at)];
     if (event.data.ptr == nullptr) {
@@ -93,7 +85,8 @@ void WatchedSocket::enter() {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = state_.get();
-  if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) refuse("epoll_ctl");
+  if (::epoll_ctl(waiter_->set_.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0)
+    throw_errno("epoll_ctl");
 }
 
 /// In a forked child the numbers may be those of other files by now.
