@@ -1,7 +1,5 @@
 // Whether the machine is calm enough that times mean something.
 #pragma once
-#include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,34 +22,6 @@ struct MachineFacts {
 /// Empty if it is calm, or the reason why not, for a log. `asked`: the user has named the
 /// calibration, so ranks that share processors always will, and are no reason.
 std::string why_not_calm(const MachineFacts& facts, bool asked);
-
-/// Looks at the machine while the ranks of a communicator measure. On GPUs it sees nothing, because
-/// graphs don't need the processors. All functions are collective, with equal results on all ranks.
-class MachineWatch {
- public:
-  explicit MachineWatch(Communicator& comm);
-
-  /// Microseconds of a small call now (`MeasuringPlan::pulse`).
-  double pulse();
-  /// Some pulses, which take 20 ms, before anything is measured.
-  void look();
-  /// All that was seen so far.
-  std::string why_not(bool asked) const;
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  bool is_host() const { return comm_.backend_kind() == BackendKind::host; }
-
-  Communicator& comm_;
-  Stream stream_;
-  std::shared_ptr<Window> window_;
-  double turns_ = 1;
-  int ranks_here_ = 1;  // in this process
-  const Clock::time_point start_ = Clock::now();
-  const std::optional<double> waited_before_us_;
-  std::vector<double> pulses_;
-};
 
 /// False: every machine is calm. Tests say so, because they run on busy machines.
 inline bool looks_at_machine = true;
