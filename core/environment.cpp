@@ -40,12 +40,10 @@ bool environment_is_hidden(const char* name) {
 long environment_integer(const char* name, long fallback, long least, long most) {
   const auto value = environment(name);
   if (!value) return fallback;
-  long number = 0;
-  const auto [end, status] = std::from_chars(value->data(), value->data() + value->size(), number);
-  if (status != std::errc{} || end != value->data() + value->size() || number < least ||
-      number > most)
+  const auto number = parse_number<long>(*value);
+  if (!number || *number < least || *number > most)
     refuse(name, *value, fmt::format("an integer from {} to {}", least, most));
-  return number;
+  return *number;
 }
 
 std::size_t environment_bytes(const char* name, std::size_t fallback) {
@@ -60,11 +58,8 @@ std::optional<double> environment_number(const char* name, double least, double 
                                          std::string_view expected) {
   const auto value = environment(name);
   if (!value) return std::nullopt;
-  double number = 0;
-  const auto [end, status] =
-      std::from_chars(value->data(), value->data() + value->size(), number);  // ignores locales
-  if (status != std::errc{} || end != value->data() + value->size() || !std::isfinite(number) ||
-      number < least || number > most)
+  const auto number = parse_number<double>(*value);
+  if (!number || !std::isfinite(*number) || *number < least || *number > most)
     refuse(name, *value, std::string(expected));
   return number;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 #include <utility>
 
 namespace plait {
@@ -114,6 +113,14 @@ std::vector<std::string_view> words(std::string_view text) {
     text.remove_prefix(result.back().size());
   }
   return result;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // of editors on Windows
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  std::vector<std::string_view> lines = split(text, '\n');
+  for (std::string_view& line : lines) line = trim(line.substr(0, line.find('#')));
+  return lines;
 }
 
 std::string system_text(int error) { return std::generic_category().message(error); }

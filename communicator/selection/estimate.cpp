@@ -1,5 +1,4 @@
 // Estimates, and by what they are corrected on machines that the formulas were not made for.
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -19,8 +18,9 @@ class FactorTable {
   /// `row`: NAME=FIXED,BYTES.
   void add(Collective collective, std::string_view row) {
     const auto equals = row.find('='), comma = row.find(',');
-    const EstimateFactors factors{number(row.substr(equals + 1, comma - equals - 1)),
-                                  number(row.substr(comma + 1))};
+    const EstimateFactors factors{
+        parse_number<double>(row.substr(equals + 1, comma - equals - 1)).value(),
+        parse_number<double>(row.substr(comma + 1)).value()};
     rows_[{collective, row.substr(0, equals)}] = factors;
     Logarithms& sums = sums_[collective];
     ++sums.rows;
@@ -42,12 +42,6 @@ class FactorTable {
     int rows = 0;
     double fixed = 0, bytes = 0;
   };
-  static double number(std::string_view text) {
-    double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  }
-
   std::map<std::pair<Collective, std::string_view>, EstimateFactors> rows_;
   std::map<Collective, Logarithms> sums_;
 };
@@ -57,8 +51,7 @@ std::map<std::string_view, FactorTable> read_tables(std::string_view text) {
   std::map<std::string_view, FactorTable> tables;
   FactorTable* table = nullptr;
   Collective collective{};
-  for (const std::string_view whole : split(text, '\n')) {
-    const std::string_view line = trim(whole.substr(0, whole.find('#')));  // without the comment
+  for (const std::string_view line : lines_of(text)) {
     if (line.starts_with('[')) {
       table = &tables[line.substr(1, line.size() - 2)];
       continue;

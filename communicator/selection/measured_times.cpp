@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "algorithms/contract/algorithm.hpp"
@@ -40,14 +38,6 @@ bool is_plain(std::string_view name) {
              "+") == std::string_view::npos;
 }
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 double logarithm(std::size_t bytes) { return std::log(static_cast<double>(bytes)); }
 
 }  // namespace
@@ -58,11 +48,10 @@ class MeasuredTimes::Parser {
   Parser(MeasuredTimes& into, std::string_view source) : into_(into), source_(source) {}
 
   void parse(std::string_view text) {
-    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     bool ended = false;
-    for (const std::string_view whole : split(text, '\n')) {
+    for (const std::string_view line : lines_of(text)) {
       ++line_;
-      text_ = trim(whole.substr(0, whole.find('#')));
+      text_ = line;
       if (text_.empty()) continue;
       if (ended) refuse("there is more after the end");
       ended = text_ == last_line && seen_ > 1;
@@ -152,13 +141,8 @@ class MeasuredTimes::Parser {
 };
 
 bool MeasuredTimes::are_in(std::string_view text) {
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  while (!text.empty()) {
-    const std::string_view whole = text.substr(0, text.find('\n')),
-                           line = trim(whole.substr(0, whole.find('#')));
+  for (const std::string_view line : lines_of(text))
     if (!line.empty()) return line.starts_with(first_word);
-    text.remove_prefix(std::min(whole.size() + 1, text.size()));
-  }
   return false;
 }
 

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "core/environment.hpp"
@@ -35,13 +33,10 @@ struct Audience {
   }
 };
 
-std::optional<int> parse_number(std::string_view text) {
-  int number = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc{} || end != text.data() + text.size() || number < 1 || number > 999'999 ||
-      text.front() == '0')
-    return std::nullopt;
-  return number;
+std::optional<int> parse_count(std::string_view text) {
+  const auto number = parse_number<int>(text);
+  const bool is_count = number && *number >= 1 && *number <= 999'999 && text.front() != '0';
+  return is_count ? number : std::nullopt;
 }
 
 /// `line` contains a '['. The words between the brackets are: NUMBERS "ranks" ["on" DEVICE], for
@@ -59,8 +54,8 @@ Audience parse_audience(std::string_view line, const std::string& source) {
                         inner.find_first_of("[]") == std::string_view::npos &&
                         (said.size() == 2 || (said.size() == 4 && said[2] == "on")) &&
                         (said[1] == "rank" || said[1] == "ranks" || said[1] == "nodes");
-  const auto number = has_form ? parse_number(said[0]) : std::nullopt,
-             most = has_end ? parse_number(end) : number;
+  const auto number = has_form ? parse_count(said[0]) : std::nullopt,
+             most = has_end ? parse_count(end) : number;
   if (!number || !most || *most < *number)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: in {}: not of the form [4 ranks], [3 or more ranks], [4 ranks "
@@ -86,10 +81,8 @@ RuleList rules_for(const Topology& topology, std::string_view text, const std::s
     if (audience.has(topology)) all.append(std::move(section));
     rules.clear();
   };
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  for (const std::string_view whole : split(text, '\n')) {
+  for (const std::string_view line : lines_of(text)) {
     ++line_number;
-    const std::string_view line = whole.substr(0, whole.find('#'));  // without the comment
     if (line.find('[') == std::string_view::npos) {
       rules.append(line) += ";\n";
       continue;
