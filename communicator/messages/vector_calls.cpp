@@ -109,35 +109,37 @@ VectorCall::Ends VectorCall::all_gather(const void* send, std::size_t count, voi
   return ends;
 }
 
-VectorCall::Ends VectorCall::gather(const void* send, std::size_t count, void* recv,
-                                    const BlocksOf& received, int root) const {
+/// The root sends or receives, as `direction` says, a block for each rank. `own`: a rank's only
+/// block.
+VectorCall::Ends VectorCall::at_root(Direction direction, const void* all, const BlocksOf& blocks,
+                                     const void* own, std::size_t count, int root) const {
+  const bool sends = direction == Direction::send;
+  const Direction other = sends ? Direction::receive : Direction::send;
   check_root(root);
-  if (rank_ != root) return {end(Direction::send, root, send, 0, count)};
-  check_sizes(Direction::receive, received);
-  check_own_block(received.counts[static_cast<std::size_t>(rank_)], count, "recv");
-  const bool in_place = are_one(block(Direction::receive, recv, received, rank_).buffer, send);
+  if (rank_ != root) return {end(other, root, own, 0, count)};
+  check_sizes(direction, blocks);
+  check_own_block(blocks.counts[static_cast<std::size_t>(rank_)], count, verb(sends));
+  const bool in_place = are_one(block(direction, all, blocks, rank_).buffer, own);
+  if (in_place && !sends) check_block_is_apart(blocks);
   Ends ends;
   ends.reserve(static_cast<std::size_t>(ranks_) + 1);
-  if (!in_place) ends.push_back(end(Direction::send, rank_, send, 0, count));
-  else check_block_is_apart(received);
+  const auto add_own = [&] {
+    if (!in_place) ends.push_back(end(other, rank_, own, 0, count));
+  };
+  if (!sends) add_own();
   for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != rank_ || !in_place) ends.push_back(block(Direction::receive, recv, received, peer));
+    if (peer != rank_ || !in_place) ends.push_back(block(direction, all, blocks, peer));
+  if (sends) add_own();
   return ends;
 }
 
+VectorCall::Ends VectorCall::gather(const void* send, std::size_t count, void* recv,
+                                    const BlocksOf& received, int root) const {
+  return at_root(Direction::receive, recv, received, send, count, root);
+}
 VectorCall::Ends VectorCall::scatter(const void* send, const BlocksOf& sent, void* recv,
                                      std::size_t count, int root) const {
-  check_root(root);
-  if (rank_ != root) return {end(Direction::receive, root, recv, 0, count)};
-  check_sizes(Direction::send, sent);
-  check_own_block(sent.counts[static_cast<std::size_t>(rank_)], count, "send");
-  const bool in_place = are_one(block(Direction::send, send, sent, rank_).buffer, recv);
-  Ends ends;
-  ends.reserve(static_cast<std::size_t>(ranks_) + 1);
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (peer != rank_ || !in_place) ends.push_back(block(Direction::send, send, sent, peer));
-  if (!in_place) ends.push_back(end(Direction::receive, rank_, recv, 0, count));
-  return ends;
+  return at_root(Direction::send, send, sent, recv, count, root);
 }
 
 void VectorCall::add_neighbors(Ends& ends, Direction direction, const void* buffer,

@@ -48,6 +48,8 @@ class VectorCall {
   MessageEnd end(Direction direction, int peer, const void* buffer, std::size_t at,
                  std::size_t count) const;
   MessageEnd block(Direction direction, const void* buffer, const BlocksOf& blocks, int peer) const;
+  Ends at_root(Direction direction, const void* all, const BlocksOf& blocks, const void* own,
+               std::size_t count, int root) const;
   void add_neighbors(Ends& ends, Direction direction, const void* buffer,
                      const NeighborBlocks& blocks) const;
 
