@@ -148,7 +148,7 @@ bool Peer::is_safe() const {
 
 /// The peer has left, and waits for an acknowledgement before it closes its end. To close this one
 /// is to give it at once. Not every transport ends a flow so easily. A call that the peer has
-/// accepted must end, too: it waits for whatever it has accepted (`Proxy::has_left`).
+/// accepted must end, too: it waits for whatever it has accepted (`Proxy::serve`).
 void Peer::close() {
   if (!std::exchange(has_given_up_, true)) {
     transport_.give_up(address_, Ways::both);

@@ -103,7 +103,8 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
         const bool moved = round(everything);
-        if (!moved && !has_told_ && !has_unsent() && is_safe()) return;
+        if (!moved && !has_told_ && !any_peer(&Peer::has_unsent) && all_peers(&Peer::is_safe))
+          return;
       } else {
         is_wanted_ = true;
         transport_->wake();
@@ -147,7 +148,7 @@ void Proxy::carry(int peer) noexcept {
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
     carried_at_.store(now_ns(), std::memory_order_relaxed);
-    if (!last || !has_unsent()) return;
+    if (!last || !any_peer(&Peer::has_unsent)) return;
     must_work_ = true;
     return end_rest();
   }
@@ -163,25 +164,13 @@ Peer* Proxy::find(int rank) const noexcept {
   return peers_[static_cast<std::size_t>(index_of_[at])].get();
 }
 
-bool Proxy::has_unsent() const {
+bool Proxy::any_peer(bool (Peer::*holds)() const) const {
   return std::any_of(peers_.begin(), peers_.end(),
-                     [](const auto& peer) { return peer->has_unsent(); });
+                     [&](const auto& peer) { return (*peer.*holds)(); });
 }
-
-bool Proxy::is_safe() const {
+bool Proxy::all_peers(bool (Peer::*hold)() const) const {
   return std::all_of(peers_.begin(), peers_.end(),
-                     [](const auto& peer) { return peer->is_safe(); });
-}
-
-bool Proxy::is_in_question() const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [](const auto& peer) { return peer->is_in_question(); });
-}
-
-/// A flow that has just arrived is of a rank that knows this one, and so needs its farewell.
-bool Proxy::has_left() const {
-  return arrivals_->is_empty() && std::all_of(peers_.begin(), peers_.end(),
-                                              [](const auto& peer) { return peer->has_left(); });
+                     [&](const auto& peer) { return (*peer.*hold)(); });
 }
 
 void Proxy::run() noexcept {
@@ -200,6 +189,8 @@ bool Proxy::serve() {
     }
     const bool moved = round(everything);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
+    // A flow that has just arrived is of a rank that knows this one, and so needs its farewell.
+    const auto has_left = [&] { return arrivals_->is_empty() && all_peers(&Peer::has_left); };
     if (says_farewell_ && (Clock::now() > end_by_ || has_left())) return false;
     if (!ending_ && is_wanted_.exchange(false)) return true;
     if (!moved) sleep(quiet_since_);
@@ -273,7 +264,7 @@ bool Proxy::advance(const Work& work) {
 }
 
 void Proxy::accept_flows() {
-  if (Clock::now() < next_accept_ && !is_in_question()) return;
+  if (Clock::now() < next_accept_ && !any_peer(&Peer::is_in_question)) return;
   arrivals_->take_all(*listener_, rank_, [this](int peer) { return find(peer); });
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_->is_empty() ? 200 : 0);
 }
@@ -294,12 +285,13 @@ void Proxy::sleep(Clock::time_point quiet_since) {
     const std::lock_guard lock(mutex_);
     published_ = counters_;
   }
+  const bool in_question = any_peer(&Peer::is_in_question);
   sleeping_ = true;
   if (!woken_ && !has_told_)
     transport_->wait(std::clamp<std::chrono::microseconds>(quiet / 20, polling,
-                                                           captured_          ? longest_captured
-                                                           : is_in_question() ? longest_in_question
-                                                                              : longest));
+                                                           captured_     ? longest_captured
+                                                           : in_question ? longest_in_question
+                                                                         : longest));
   sleeping_ = false;
   next_accept_ = {};  // the news may be of the listener, and come once
   ++counters_.sleeps;

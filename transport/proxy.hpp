@@ -146,10 +146,8 @@ class Proxy {
   void hand_out();
   /// Null: the rank is on this node.
   Peer* find(int rank) const noexcept;
-  bool has_unsent() const;
-  bool is_safe() const;
-  bool is_in_question() const;
-  bool has_left() const;
+  bool any_peer(bool (Peer::*holds)() const) const;
+  bool all_peers(bool (Peer::*hold)() const) const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
   void lose(Peer& peer, const Error& why);
