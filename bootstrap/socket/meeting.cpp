@@ -26,7 +26,6 @@
 #include <utility>
 
 #include "bootstrap/process_state.hpp"
-#include "bootstrap/socket/meeting_parts.hpp"
 #include "core/process_space.hpp"
 #include "core/text.hpp"
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "bootstrap/socket/meeting.hpp"
-#include "bootstrap/socket/meeting_parts.hpp"
 #include "core/text.hpp"
 
 namespace plait::detail {
