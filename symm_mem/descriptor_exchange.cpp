@@ -27,9 +27,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/process_state.hpp"
@@ -73,10 +71,61 @@ class Exchange {
 
   // The steps. Between them, the ranks tell each other how the step went, because a rank that can't
   // reach its peers could not tell them itself.
-  ExchangeAddress open();
-  void connect(std::vector<ExchangeAddress> addresses);
-  /// Returns false if time is over or a rank has ended. `failure` says which.
-  bool run(const Bootstrap& bootstrap);
+  ExchangeAddress open() {
+    const auto listen = [&](ExchangeAddress& address) {
+      if (::fcntl(mine_.get(), F_GETFD) < 0)
+        return fail("passed descriptor {}, which is not open", mine_.get());
+      if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_)
+        return fail("can't draw a number: {}", std::strerror(errno));
+      if (size_ == 1) return;
+      listener_ = unix_socket();
+      if (!listener_.valid()) return fail_without_socket(errno, "can't create a socket");
+      address.name.sun_family = AF_UNIX;
+      const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
+      // The name is the family alone, so the kernel picks a free abstract name.
+      if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)
+        return fail("can't bind its socket: {}", std::strerror(errno));
+      socklen_t length = sizeof address.name;
+      // A long queue, because strangers may stand in it, too.
+      if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address.name), &length) !=
+              0 ||
+          ::listen(listener_.get(), SOMAXCONN) != 0)
+        return fail("can't listen at its socket: {}", std::strerror(errno));
+      address.length = length;
+    };
+    ExchangeAddress address{};
+    listen(address);
+    address.process = static_cast<std::int32_t>(::getpid());
+    address.process_space = process_space();
+    address.nonce = nonce_;
+    address.failure = as_text<Text>(failure_);
+    return address;
+  }
+  void connect(std::vector<ExchangeAddress> addresses) {
+    addresses_ = std::move(addresses);
+    for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
+    strangers_.dispose();
+  }
+  /// Returns false if time is over or a rank has ended. `failure` says which. Nothing blocks: a
+  /// rank connects, accepts, sends and receives as much as it can, so no two ranks wait for each
+  /// other.
+  bool run(const Bootstrap& bootstrap) {
+    const detail::Deadline deadline(bootstrap.timeout());
+    detail::LostRanks lost;
+    for (;;) {
+      step();
+      if (!failure_.empty()) hang_up();
+      if (!failure_.empty() || missing().empty()) return true;
+      BootstrapHooks::throw_if_interrupted(bootstrap);
+      if (deadline.expired()) report_missing(bootstrap.timeout());
+      else if (lost.is_time()) report_ended(lost);
+      if (!failure_.empty()) {
+        hang_up();
+        return false;
+      }
+      wait(deadline, static_cast<int>(detail::interrupt_period.count()));
+    }
+  }
   const std::string& failure() const { return failure_; }
   std::vector<UniqueFd> take() {
     std::vector<UniqueFd> result;
@@ -115,16 +164,114 @@ class Exchange {
     return space == 0 || space != address.process_space || owner.pid == address.process;
   }
 
-  void step();
-  void connect_to(int peer);
-  void accept_callers();
-  void hear_callers();
-  void serve(int rank);
-  void send_to(int rank);
+  void step() {
+    for (int peer = 0; peer < rank_; ++peer)  // again, if a queue was full
+      if (!peers_[index(peer)].connection.valid() && !peers_[index(peer)].sent) connect_to(peer);
+    accept_callers();
+    hear_callers();
+    for (int peer = 0; peer < size_; ++peer)
+      if (peers_[index(peer)].connection.valid()) serve(peer);
+    strangers_.dispose();
+  }
+  void connect_to(int peer) {
+    const ExchangeAddress& address = addresses_[index(peer)];
+    UniqueFd connection = unix_socket();
+    if (!connection.valid()) {
+      if (passes(errno)) return;
+      return fail_without_socket(errno, fmt::format("can't connect to rank {}", peer));
+    }
+    if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
+                  address.length) != 0) {
+      const int error = errno;
+      if (passes(error)) return;  // EAGAIN: its queue is full
+      if (error == ECONNREFUSED && is_ending(peer)) return fail_for_ended({peer});
+      return fail("can't connect to rank {}: {}{}", peer, std::strerror(error),
+                  error == ECONNREFUSED
+                      ? ": it has ended or failed, or has another network namespace, and "
+                        "then needs another PLAIT_NODE"
+                      : "");
+    }
+    const auto owner = owner_of(connection.get());
+    if (owner && may_be(*owner, address)) {
+      peers_[index(peer)].connection = std::move(connection);
+      return;
+    }
+    strangers_.add(std::move(connection));
+    fail(
+        "refuses the socket of rank {} (process {}): it belongs to process {} of user {}. Ranks of "
+        "different users need different values of PLAIT_NODE",
+        peer, address.process, owner ? owner->pid : 0, owner ? static_cast<long>(owner->uid) : -1);
+  }
+  void accept_callers() {
+    // After this many, the peers have their turn, however many strangers are queueing.
+    constexpr std::size_t most_at_once = 64;
+    while (listener_.valid() && strangers_.size() < most_at_once) {
+      UniqueFd caller = accept_from(listener_);
+      if (!caller.valid()) {
+        if (errno == EINTR || errno == ECONNABORTED) continue;
+        if (passes(errno)) return;
+        return is_full(errno) ? fail_for_descriptors("can't take the descriptor of a rank above it")
+                              : fail("can't accept a connection: {}", std::strerror(errno));
+      }
+      const auto owner = owner_of(caller.get());
+      const bool ours =
+          owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(),
+                               [&](const ExchangeAddress& a) { return may_be(*owner, a); });
+      if (ours) callers_.push_back(std::move(caller));
+      else strangers_.add(std::move(caller));
+    }
+  }
+  void hear_callers() {
+    std::erase_if(callers_, [&](UniqueFd& caller) {
+      auto received = receive(caller);
+      if (!received) return false;
+      auto& [letter, descriptor] = *received;
+      const auto owner = owner_of(caller.get());
+      if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() ||
+          peers_[index(letter->sender)].received || !owner ||
+          !may_be(*owner, addresses_[index(letter->sender)])) {
+        strangers_.add(std::move(caller));
+        if (descriptor.valid()) strangers_.add(std::move(descriptor));
+        return true;
+      }
+      peers_[index(letter->sender)].connection = std::move(caller);
+      take_letter(letter->sender, *letter, std::move(descriptor));
+      return true;
+    });
+  }
+  /// Sends to a connected peer and takes its letter.
+  void serve(int rank) {
+    Peer& peer = peers_[index(rank)];
+    if (!peer.sent) send_to(rank);
+    if (!peer.received) {
+      auto received = receive(peer.connection);
+      if (!received) return;
+      auto& [letter, descriptor] = *received;
+      if (letter && letter->sender == rank) take_letter(rank, *letter, std::move(descriptor));
+      else give_up(rank);  // it has ended, or failed, which it reports
+    }
+    if (peer.sent && peer.received) peer.connection = UniqueFd();
+  }
+  void send_to(int rank) {
+    const DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, 1};
+    Peer& peer = peers_[index(rank)];
+    const int error = send_letter(peer.connection, letter, mine_) ? 0 : errno;
+    if (passes(error)) return;
+    peer.sent = true;  // or the peer has failed or ended: its letter may still be there
+    if (error != 0 && error != EPIPE && error != ECONNRESET && error != ENOTCONN)
+      fail("can't send its descriptor to rank {}: {}", rank, std::strerror(error));
+  }
   std::optional<ReceivedLetter> receive(const UniqueFd& connection) const {
     return receive_letter(connection, nonce_, rank_, size_);
   }
-  void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor);
+  void take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor) {
+    Peer& peer = peers_[index(rank)];
+    peer.received = true;
+    if (letter.descriptors == 0) return give_up(rank);  // its sender reports why
+    if (!descriptor.valid())
+      return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
+    peer.result = std::move(descriptor);
+  }
   /// This rank has nothing more to exchange with the peer.
   void give_up(int rank) { peers_[index(rank)].sent = peers_[index(rank)].received = true; }
   /// Closes this rank's ends, so peers that wait for it see the end and go on to hear why.
@@ -132,9 +279,41 @@ class Exchange {
     close_listener();
     for (Peer& peer : peers_) peer.connection = UniqueFd();
   }
-  void wait(const detail::Deadline& deadline, int most) const;
-  void close_listener();
-  void report_missing(std::chrono::nanoseconds limit);
+  /// Waits until something can be received. A poll can't wait for room in a peer's queue, so that
+  /// is tried again every millisecond.
+  void wait(const detail::Deadline& deadline, int most) const {
+    std::vector<pollfd> waiting;
+    for (int peer = 0; peer < size_; ++peer) {
+      const Peer& other = peers_[index(peer)];
+      if (!other.sent && (peer < rank_ || other.connection.valid())) most = 1;
+      if (other.connection.valid()) waiting.push_back({other.connection.get(), POLLIN, 0});
+    }
+    for (const UniqueFd& caller : callers_) waiting.push_back({caller.get(), POLLIN, 0});
+    if (listener_.valid()) waiting.push_back({listener_.get(), POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
+  }
+  void close_listener() {
+    if (!listener_.valid()) return;
+    strangers_.shut(std::exchange(listener_, UniqueFd()));
+    for (UniqueFd& caller : callers_) strangers_.add(std::move(caller));
+    callers_.clear();
+    strangers_.dispose();
+  }
+  void report_missing(std::chrono::nanoseconds limit) {
+    std::vector<int> silent = ranks_where([](const Peer& peer) { return !peer.received; });
+    std::vector<int> full = ranks_where([](const Peer& peer) { return !peer.sent; });
+    // Others may be missing because they wait for a stopped rank in the bootstrap's last call.
+    const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
+    for (std::vector<int>* const ranks : {&silent, &full}) {
+      if (std::any_of(ranks->begin(), ranks->end(), is_out))
+        std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
+    }
+    if (!silent.empty())
+      return fail("got no descriptor from {} within {}", detail::list_ranks(silent),
+                  detail::in_seconds(limit));
+    fail("could not hand its descriptor to {} within {}", detail::list_ranks(full),
+         detail::in_seconds(limit));
+  }
   template <class Condition>
   std::vector<int> ranks_where(Condition holds) const {
     std::vector<int> ranks;
@@ -149,15 +328,23 @@ class Exchange {
     return detail::visible_process(addresses_[index(peer)].process,
                                    addresses_[index(peer)].process_space);
   }
-  bool is_ending(int peer) const;
-  void fail_for_ended(const std::vector<int>& ended) {
-    fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
-         ended.size() == 1 ? "it has" : "they have");
-  }
   void report_ended(detail::LostRanks& lost) {
     const auto ended =
         lost.among(missing(), [&](int peer) { return detail::has_ended(process_of(peer)); });
     if (!ended.empty()) fail_for_ended(ended);
+  }
+  void fail_for_ended(const std::vector<int>& ended) {
+    fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
+         ended.size() == 1 ? "it has" : "they have");
+  }
+  /// A process that ends closes its sockets some time before it counts as ended.
+  bool is_ending(int peer) const {
+    const detail::Deadline soon(std::chrono::milliseconds(200));
+    while (!detail::has_ended(process_of(peer))) {
+      if (soon.expired()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
   }
 
   int rank_, size_;
@@ -170,222 +357,6 @@ class Exchange {
   StrangerSockets strangers_;
   std::string failure_;
 };
-
-ExchangeAddress Exchange::open() {
-  const auto listen = [&](ExchangeAddress& address) {
-    if (::fcntl(mine_.get(), F_GETFD) < 0)
-      return fail("passed descriptor {}, which is not open", mine_.get());
-    if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_)
-      return fail("can't draw a number: {}", std::strerror(errno));
-    if (size_ == 1) return;
-    listener_ = unix_socket();
-    if (!listener_.valid()) return fail_without_socket(errno, "can't create a socket");
-    address.name.sun_family = AF_UNIX;
-    const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
-    // The name is the family alone, so the kernel picks a free abstract name.
-    if (::bind(listener_.get(), name, sizeof(sa_family_t)) != 0)
-      return fail("can't bind its socket: {}", std::strerror(errno));
-    socklen_t length = sizeof address.name;
-    // A long queue, because strangers may stand in it, too.
-    if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address.name), &length) != 0 ||
-        ::listen(listener_.get(), SOMAXCONN) != 0)
-      return fail("can't listen at its socket: {}", std::strerror(errno));
-    address.length = length;
-  };
-  ExchangeAddress address{};
-  listen(address);
-  address.process = static_cast<std::int32_t>(::getpid());
-  address.process_space = process_space();
-  address.nonce = nonce_;
-  address.failure = as_text<Text>(failure_);
-  return address;
-}
-
-void Exchange::connect(std::vector<ExchangeAddress> addresses) {
-  addresses_ = std::move(addresses);
-  for (int peer = 0; peer < rank_; ++peer) connect_to(peer);
-  strangers_.dispose();
-}
-
-/// Nothing blocks: a rank connects, accepts, sends and receives as much as it can, so no two ranks
-/// wait for each other.
-bool Exchange::run(const Bootstrap& bootstrap) {
-  const detail::Deadline deadline(bootstrap.timeout());
-  detail::LostRanks lost;
-  for (;;) {
-    step();
-    if (!failure_.empty()) hang_up();
-    if (!failure_.empty() || missing().empty()) return true;
-    BootstrapHooks::throw_if_interrupted(bootstrap);
-    if (deadline.expired()) report_missing(bootstrap.timeout());
-    else if (lost.is_time()) report_ended(lost);
-    if (!failure_.empty()) {
-      hang_up();
-      return false;
-    }
-    wait(deadline, static_cast<int>(detail::interrupt_period.count()));
-  }
-}
-
-void Exchange::step() {
-  for (int peer = 0; peer < rank_; ++peer)  // again, if a queue was full
-    if (!peers_[index(peer)].connection.valid() && !peers_[index(peer)].sent) connect_to(peer);
-  accept_callers();
-  hear_callers();
-  for (int peer = 0; peer < size_; ++peer)
-    if (peers_[index(peer)].connection.valid()) serve(peer);
-  strangers_.dispose();
-}
-
-void Exchange::connect_to(int peer) {
-  const ExchangeAddress& address = addresses_[index(peer)];
-  UniqueFd connection = unix_socket();
-  if (!connection.valid()) {
-    if (passes(errno)) return;
-    return fail_without_socket(errno, fmt::format("can't connect to rank {}", peer));
-  }
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.name),
-                address.length) != 0) {
-    const int error = errno;
-    if (passes(error)) return;  // EAGAIN: its queue is full
-    if (error == ECONNREFUSED && is_ending(peer)) return fail_for_ended({peer});
-    return fail("can't connect to rank {}: {}{}", peer, std::strerror(error),
-                error == ECONNREFUSED
-                    ? ": it has ended or failed, or has another network namespace, and "
-                      "then needs another PLAIT_NODE"
-                    : "");
-  }
-  const auto owner = owner_of(connection.get());
-  if (owner && may_be(*owner, address)) {
-    peers_[index(peer)].connection = std::move(connection);
-    return;
-  }
-  strangers_.add(std::move(connection));
-  fail(
-      "refuses the socket of rank {} (process {}): it belongs to process {} of user {}. Ranks of "
-      "different users need different values of PLAIT_NODE",
-      peer, address.process, owner ? owner->pid : 0, owner ? static_cast<long>(owner->uid) : -1);
-}
-
-void Exchange::accept_callers() {
-  // After this many, the peers have their turn, however many strangers are queueing.
-  constexpr std::size_t most_at_once = 64;
-  while (listener_.valid() && strangers_.size() < most_at_once) {
-    UniqueFd caller = accept_from(listener_);
-    if (!caller.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (passes(errno)) return;
-      return is_full(errno) ? fail_for_descriptors("can't take the descriptor of a rank above it")
-                            : fail("can't accept a connection: {}", std::strerror(errno));
-    }
-    const auto owner = owner_of(caller.get());
-    const bool ours =
-        owner && std::any_of(addresses_.begin() + rank_ + 1, addresses_.end(),
-                             [&](const ExchangeAddress& a) { return may_be(*owner, a); });
-    if (ours) callers_.push_back(std::move(caller));
-    else strangers_.add(std::move(caller));
-  }
-}
-
-void Exchange::hear_callers() {
-  std::erase_if(callers_, [&](UniqueFd& caller) {
-    auto received = receive(caller);
-    if (!received) return false;
-    auto& [letter, descriptor] = *received;
-    const auto owner = owner_of(caller.get());
-    if (!letter || letter->sender < rank_ || peers_[index(letter->sender)].connection.valid() ||
-        peers_[index(letter->sender)].received || !owner ||
-        !may_be(*owner, addresses_[index(letter->sender)])) {
-      strangers_.add(std::move(caller));
-      if (descriptor.valid()) strangers_.add(std::move(descriptor));
-      return true;
-    }
-    peers_[index(letter->sender)].connection = std::move(caller);
-    take_letter(letter->sender, *letter, std::move(descriptor));
-    return true;
-  });
-}
-
-/// Sends to a connected peer and takes its letter.
-void Exchange::serve(int rank) {
-  Peer& peer = peers_[index(rank)];
-  if (!peer.sent) send_to(rank);
-  if (!peer.received) {
-    auto received = receive(peer.connection);
-    if (!received) return;
-    auto& [letter, descriptor] = *received;
-    if (letter && letter->sender == rank) take_letter(rank, *letter, std::move(descriptor));
-    else give_up(rank);  // it has ended, or failed, which it reports
-  }
-  if (peer.sent && peer.received) peer.connection = UniqueFd();
-}
-
-void Exchange::send_to(int rank) {
-  const DescriptorLetter letter{addresses_[index(rank)].nonce, rank_, 1};
-  Peer& peer = peers_[index(rank)];
-  const int error = send_letter(peer.connection, letter, mine_) ? 0 : errno;
-  if (passes(error)) return;
-  peer.sent = true;  // or the peer has failed or ended: its letter may still be there
-  if (error != 0 && error != EPIPE && error != ECONNRESET && error != ENOTCONN)
-    fail("can't send its descriptor to rank {}: {}", rank, std::strerror(error));
-}
-
-void Exchange::take_letter(int rank, const DescriptorLetter& letter, UniqueFd descriptor) {
-  Peer& peer = peers_[index(rank)];
-  peer.received = true;
-  if (letter.descriptors == 0) return give_up(rank);  // its sender reports why
-  if (!descriptor.valid())
-    return fail_for_descriptors(fmt::format("can't take the descriptor of rank {}", rank));
-  peer.result = std::move(descriptor);
-}
-
-/// Waits until something can be received. A poll can't wait for room in a peer's queue, so that is
-/// tried again every millisecond.
-void Exchange::wait(const detail::Deadline& deadline, int most) const {
-  std::vector<pollfd> waiting;
-  for (int peer = 0; peer < size_; ++peer) {
-    const Peer& other = peers_[index(peer)];
-    if (!other.sent && (peer < rank_ || other.connection.valid())) most = 1;
-    if (other.connection.valid()) waiting.push_back({other.connection.get(), POLLIN, 0});
-  }
-  for (const UniqueFd& caller : callers_) waiting.push_back({caller.get(), POLLIN, 0});
-  if (listener_.valid()) waiting.push_back({listener_.get(), POLLIN, 0});
-  ::poll(waiting.data(), waiting.size(), deadline.milliseconds_left(most));
-}
-
-void Exchange::close_listener() {
-  if (!listener_.valid()) return;
-  strangers_.shut(std::exchange(listener_, UniqueFd()));
-  for (UniqueFd& caller : callers_) strangers_.add(std::move(caller));
-  callers_.clear();
-  strangers_.dispose();
-}
-
-/// A process that ends closes its sockets some time before it counts as ended.
-bool Exchange::is_ending(int peer) const {
-  const detail::Deadline soon(std::chrono::milliseconds(200));
-  while (!detail::has_ended(process_of(peer))) {
-    if (soon.expired()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
-
-void Exchange::report_missing(std::chrono::nanoseconds limit) {
-  std::vector<int> silent = ranks_where([](const Peer& peer) { return !peer.received; });
-  std::vector<int> full = ranks_where([](const Peer& peer) { return !peer.sent; });
-  // Others may be missing because they wait for a stopped rank in the bootstrap's last call.
-  const auto is_out = [&](int peer) { return detail::is_out_of_action(process_of(peer)); };
-  for (std::vector<int>* const ranks : {&silent, &full}) {
-    if (std::any_of(ranks->begin(), ranks->end(), is_out))
-      std::erase_if(*ranks, [&](int peer) { return !is_out(peer); });
-  }
-  if (!silent.empty())
-    return fail("got no descriptor from {} within {}", detail::list_ranks(silent),
-                detail::in_seconds(limit));
-  fail("could not hand its descriptor to {} within {}", detail::list_ranks(full),
-       detail::in_seconds(limit));
-}
 
 /// Tells all ranks this rank's failure, if any. All ranks throw the failure of the lowest rank that
 /// has one. Waits for all ranks.

@@ -95,9 +95,46 @@ class MpiTransport final : public Transport {
 
   const Properties& properties() const override { return properties_; }
   std::unique_ptr<Listener> listen() override { return std::make_unique<MpiListener>(post_); }
-  std::unique_ptr<SendFlow> connect(const Address& address, Ways) override;
-  void give_up(const Address& address, Ways) override;
-  void wait(std::chrono::microseconds timeout) override;
+  std::unique_ptr<SendFlow> connect(const Address& address, Ways) override {
+    Place place{};
+    std::memcpy(&place, address.bytes.data(), sizeof place);
+    if (place.magic != place_magic || place.size != post_.size() || place.rank < 0 ||
+        place.rank >= post_.size())
+      throw Error(ErrorCode::invalid_argument,
+                  "connect: this is not an address of this MPI communicator");
+    return post_.use("connect", [&]() -> std::unique_ptr<SendFlow> {
+      auto& end = calls_[{place.rank, place.listener}];
+      if (end == nullptr) end = post_.call(place.rank, place.listener);
+      post_.advance();
+      if (end->state == SendEnd::State::called) return nullptr;
+      const auto answered = calls_.extract({place.rank, place.listener}).mapped();
+      if (answered->state == SendEnd::State::open)
+        return std::make_unique<MpiSendFlow>(post_, answered);
+      post_.leave(*answered, 0);
+      throw Error(ErrorCode::rank_lost,
+                  fmt::format("connect: rank {} listens no more at this address", place.rank));
+    });
+  }
+  /// The listener may have accepted, and hears that no message comes.
+  void give_up(const Address& address, Ways) override {
+    Place place{};
+    std::memcpy(&place, address.bytes.data(), sizeof place);
+    post_.use_last([&] {
+      if (const auto call = calls_.extract({place.rank, place.listener}))
+        post_.leave(*call.mapped(), 0);
+    });
+  }
+  /// MPI can't wake a thread that sleeps, so this sleeps for a short time only.
+  void wait(std::chrono::microseconds timeout) override {
+    auto limit = timeout;  // if MPI has ended or fails
+    post_.use_last([&] {
+      post_.advance();
+      limit = std::min(timeout, longest_blind_wait);
+    });
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [&] { return woken_; });
+    woken_ = false;
+  }
   void wake() noexcept override {
     {
       const std::scoped_lock lock(mutex_);
@@ -119,49 +156,6 @@ class MpiTransport final : public Transport {
   bool woken_ = false;
   std::optional<plait::detail::BeforeMpiEnds> before_mpi_ends_;
 };
-
-std::unique_ptr<SendFlow> MpiTransport::connect(const Address& address, Ways) {
-  Place place{};
-  std::memcpy(&place, address.bytes.data(), sizeof place);
-  if (place.magic != place_magic || place.size != post_.size() || place.rank < 0 ||
-      place.rank >= post_.size())
-    throw Error(ErrorCode::invalid_argument,
-                "connect: this is not an address of this MPI communicator");
-  return post_.use("connect", [&]() -> std::unique_ptr<SendFlow> {
-    auto& end = calls_[{place.rank, place.listener}];
-    if (end == nullptr) end = post_.call(place.rank, place.listener);
-    post_.advance();
-    if (end->state == SendEnd::State::called) return nullptr;
-    const auto answered = calls_.extract({place.rank, place.listener}).mapped();
-    if (answered->state == SendEnd::State::open)
-      return std::make_unique<MpiSendFlow>(post_, answered);
-    post_.leave(*answered, 0);
-    throw Error(ErrorCode::rank_lost,
-                fmt::format("connect: rank {} listens no more at this address", place.rank));
-  });
-}
-
-/// The listener may have accepted, and hears that no message comes.
-void MpiTransport::give_up(const Address& address, Ways) {
-  Place place{};
-  std::memcpy(&place, address.bytes.data(), sizeof place);
-  post_.use_last([&] {
-    if (const auto call = calls_.extract({place.rank, place.listener}))
-      post_.leave(*call.mapped(), 0);
-  });
-}
-
-/// MPI can't wake a thread that sleeps, so this sleeps for a short time only.
-void MpiTransport::wait(std::chrono::microseconds timeout) {
-  auto limit = timeout;  // if MPI has ended or fails
-  post_.use_last([&] {
-    post_.advance();
-    limit = std::min(timeout, longest_blind_wait);
-  });
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return woken_; });
-  woken_ = false;
-}
 
 }  // namespace
 
