@@ -1,19 +1,19 @@
 // The communicator: collectives between ranks that each own one device.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstddef>
 #include <initializer_list>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 
 #include "plait/bootstrap.hpp"
+#include "plait/buffer.hpp"
 #include "plait/call.hpp"
+#include "plait/calls_on_spans.hpp"
+#include "plait/collective_table.h"
+#include "plait/communicator_options.hpp"
 #include "plait/error.hpp"
 #include "plait/event.hpp"
 #include "plait/host_operation.hpp"
@@ -31,35 +31,6 @@ class CommunicatorState;
 class DeviceGroupState;
 class GroupMember;
 class Selector;
-class Window;
-
-/// No rank, as the peer of a message: that end of it does nothing, whatever its count and buffer.
-inline constexpr int proc_null = -2;
-
-/// How to make a communicator. Equal on all ranks, except for `device`.
-struct CommunicatorOptions {
-  /// None: PLAIT_BACKEND, else a GPU target if every rank has its own device, else the host.
-  std::optional<BackendKind> backend{};
-  /// -1: the device of this thread's latest communicator, else by the rank's index on its node. The
-  /// host target has one device, a mere number, for each rank on the node.
-  int device = -1;
-  /// None: PLAIT_TIMEOUT in seconds, else 10 minutes. 0: no deadline.
-  std::optional<std::chrono::nanoseconds> timeout{};
-  /// The most memory, in bytes, that algorithms may use for scratch and signals on one rank. None:
-  /// PLAIT_SCRATCH_BYTES, else 128 MB (on GPUs with peer access 128 MB per peer, up to 384 MB) and
-  /// 16 MB more for messages. Parts and duplicates take over their parent's limit.
-  /// `Error(invalid_argument)` if the algorithms need more.
-  std::optional<std::size_t> scratch_bytes{};
-  /// Reductions of floats give bits that depend on the values of the ranks, their number, the type
-  /// and the operation alone: not on the message's size, the element's place in it, the memory, a
-  /// group, a graph or a measurement. Only algorithms that reduce in rank order are chosen; a call
-  /// that names another one is `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible,
-  /// and so are parts and duplicates. See docs/floating-point.md.
-  bool reproducible = false;
-};
-
-template <class T>
-class Buffer;
 
 /// A group of ranks. Creating it, destroying it and allocating from it are collective. All ranks
 /// make their calls in the same order.
@@ -80,7 +51,7 @@ class Buffer;
 /// `rank` and `size` throws `Error(invalid_argument)`. There the destructors of communicators,
 /// buffers, streams, device groups and bootstraps do nothing, silently, also in exit handlers:
 /// neither the parent nor its peers notice. See docs/troubleshooting.md, "fork".
-class Communicator {
+class Communicator : public CallsOnSpans<Communicator> {
  public:
   /// Over any bootstrap. Collective. Afterwards the rank's device is the thread's current device;
   /// no other call changes that. Throws the same `Error` on all ranks if they disagree on settings
@@ -129,7 +100,9 @@ class Communicator {
   /// `Error(bootstrap)` if a rank does not come within the deadline, and the error that broke the
   /// communicator if one did.
   template <class T>
-  Buffer<T> allocate(std::size_t count);
+  Buffer<T> allocate(std::size_t count) {
+    return detail::buffer_in<T>(allocate_bytes(detail::bytes_or_most(count, sizeof(T))), count);
+  }
   std::shared_ptr<Window> allocate_bytes(std::size_t bytes);
 
   /// Commits all scratch memory now. If ranks are processes with GPUs, a communicator starts with
@@ -153,19 +126,20 @@ class Communicator {
   ///
   /// Bad arguments throw `Error` before anything is enqueued. Ranks that make a call which another
   /// one refuses so get `Error(mismatch)`, which says why, and the communicator is broken; if all
-  /// refuse it, they go on. A later failure, such as a launch
-  /// that the runtime refuses, throws as well and breaks the communicator like `abort`, because the
-  /// other ranks count on the call. With one rank and in place there is no launch, unless `options`
-  /// names an algorithm or a launch shape, or a reproducible communicator reduces floats.
+  /// refuse it, they go on. A later failure, such as a launch that the runtime refuses, throws as
+  /// well and breaks the communicator like `abort`, because the other ranks count on the call. With
+  /// one rank and in place there is no launch, unless `options` names an algorithm or a launch
+  /// shape, or a reproducible communicator reduces floats.
   void all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                   StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
-                  StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::all_reduce, send.size(), recv.size(), recv.size())) return;
-    all_reduce(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op,
-               stream, options);
-  }
+
+  // All calls that move data also take spans: the base class has these forms.
+#define PLAIT_USE(NAME, ...) using CallsOnSpans::NAME;
+  PLAIT_COLLECTIVES(PLAIT_USE, PLAIT_NO_OTHER)
+#undef PLAIT_USE
+  using CallsOnSpans::all_gather_v, CallsOnSpans::all_to_all_v, CallsOnSpans::gather_v,
+      CallsOnSpans::neighbor_all_to_all_v, CallsOnSpans::recv, CallsOnSpans::reduce_scatter_v,
+      CallsOnSpans::scatter_v, CallsOnSpans::send, CallsOnSpans::send_recv;
 
   // The other collectives follow the rules of `all_reduce`: all ranks pass the same count, type,
   // operation, root and options; calls are asynchronous, ordered on `stream`, and may be captured;
@@ -181,167 +155,55 @@ class Communicator {
   /// unchanged.
   void reduce_scatter(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                       StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void reduce_scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
-                      StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::reduce_scatter, send.size(), recv.size(), recv.size())) return;
-    reduce_scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op,
-                   stream, options);
-  }
-
   /// Every rank receives the blocks of all ranks, in rank order. `send`: one block; `recv`: n. In
   /// place: `send` is block r of `recv`.
   void all_gather(const void* send, void* recv, std::size_t count, DataType type,
                   StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void all_gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {},
-                  const CallOptions& options = {}) {
-    if (!extents_fit(Collective::all_gather, send.size(), recv.size(), send.size())) return;
-    all_gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, stream,
-               options);
-  }
-
   /// Every rank, including the root, receives the root's block. `send`: one block, only on the
   /// root; `recv`: one. In place: `send` = `recv`.
   void broadcast(const void* send, void* recv, std::size_t count, DataType type, int root,
                  StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void broadcast(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root,
-                 StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::broadcast, send.size(), recv.size(), recv.size(), root)) return;
-    broadcast(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root,
-              stream, options);
-  }
-
   /// Reduces one block of every rank element by element, for the root. `send`: one block; `recv`:
   /// one, only on the root. In place: `send` = `recv`.
   void reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root,
               StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op, int root,
-              StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::reduce, send.size(), recv.size(), send.size(), root)) return;
-    reduce(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, op, root,
-           stream, options);
-  }
-
   /// Rank r receives block r of every rank, in rank order. `send` and `recv`: n blocks each. In
   /// place: `send` = `recv`.
   void all_to_all(const void* send, void* recv, std::size_t count, DataType type,
                   StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void all_to_all(std::span<T> send, std::span<std::remove_const_t<T>> recv, StreamRef stream = {},
-                  const CallOptions& options = {}) {
-    const std::size_t count = send.size() / static_cast<std::size_t>(size());
-    if (!extents_fit(Collective::all_to_all, send.size(), recv.size(), count)) return;
-    all_to_all(send.data(), recv.data(), count, data_type_of<std::remove_const_t<T>>, stream,
-               options);
-  }
-
   /// The root receives the blocks of all ranks, in rank order. `send`: one block; `recv`: n, only
   /// on the root. In place: the root's `send` is its block of `recv`. In symmetric memory all ranks
   /// then pass the offset of that block, the root's, instead of their own block's.
   void gather(const void* send, void* recv, std::size_t count, DataType type, int root,
               StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void gather(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root,
-              StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::gather, send.size(), recv.size(), send.size(), root)) return;
-    gather(send.data(), recv.data(), send.size(), data_type_of<std::remove_const_t<T>>, root,
-           stream, options);
-  }
-
   /// Rank r receives block r of the root. `send`: n blocks, only on the root; `recv`: one. In
   /// place: the root's `recv` is its block of `send`. In symmetric memory all ranks then pass the
   /// offset of that block, the root's, instead of their own block's.
   void scatter(const void* send, void* recv, std::size_t count, DataType type, int root,
                StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv, int root,
-               StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::scatter, send.size(), recv.size(), recv.size(), root)) return;
-    scatter(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, root,
-            stream, options);
-  }
-
   /// Rank r receives the reduction of the blocks of ranks 0 to r, element by element. `send` and
   /// `recv`: one block each. In place: `send` = `recv`. Any operation but `avg`, which would divide
   /// by another number on each rank: `Error(unsupported)`.
   void scan(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
             StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void scan(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
-            StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::scan, send.size(), recv.size(), recv.size())) return;
-    scan(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream,
-         options);
-  }
-
   /// As `scan`, without the own block: rank r receives the reduction of the blocks of ranks 0 to
   /// r - 1. Rank 0 passes a `recv` as well, which is unchanged.
   void exscan(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
               StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void exscan(std::span<T> send, std::span<std::remove_const_t<T>> recv, ReduceOp op,
-              StreamRef stream = {}, const CallOptions& options = {}) {
-    if (!extents_fit(Collective::exscan, send.size(), recv.size(), recv.size())) return;
-    exscan(send.data(), recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>, op, stream,
-           options);
-  }
 
-  // Reductions by a function of the program, only on the host target: HostOperation says when it is
-  // called, and by which thread. Buffers and ranks as for the calls of the same names; elements
-  // have `op.element_bytes` bytes, and buffers the alignment that the function needs. All ranks
-  // pass the same size and an equal function. `Error(unsupported)` on GPUs, and in a group. Each is
-  // made of calls that move bytes, which logs, traces and errors on other ranks name; the library
-  // chooses their algorithms. The first one allocates 4 MB, or two elements per rank.
-
-  void all_reduce(const void* send, void* recv, std::size_t count, const HostOperation& op,
-                  StreamRef stream = {});
-  template <class T>
-  void all_reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv,
-                  const HostOperation& op, StreamRef stream = {}) {
-    if (extents_fit(Collective::all_reduce, send.size(), recv.size(), recv.size()))
-      reduce_on_host(Collective::all_reduce, send.data(), recv.data(), recv.size(), op, 0, stream,
-                     sizeof(T));
-  }
-  void reduce_scatter(const void* send, void* recv, std::size_t count, const HostOperation& op,
-                      StreamRef stream = {});
-  template <class T>
-  void reduce_scatter(std::span<T> send, std::span<std::remove_const_t<T>> recv,
-                      const HostOperation& op, StreamRef stream = {}) {
-    if (extents_fit(Collective::reduce_scatter, send.size(), recv.size(), recv.size()))
-      reduce_on_host(Collective::reduce_scatter, send.data(), recv.data(), recv.size(), op, 0,
-                     stream, sizeof(T));
-  }
-  void reduce(const void* send, void* recv, std::size_t count, const HostOperation& op, int root,
-              StreamRef stream = {});
-  template <class T>
-  void reduce(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
-              int root, StreamRef stream = {}) {
-    if (extents_fit(Collective::reduce, send.size(), recv.size(), send.size(), root))
-      reduce_on_host(Collective::reduce, send.data(), recv.data(), send.size(), op, root, stream,
-                     sizeof(T));
-  }
-
-  void scan(const void* send, void* recv, std::size_t count, const HostOperation& op,
-            StreamRef stream = {});
-  template <class T>
-  void scan(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
-            StreamRef stream = {}) {
-    if (extents_fit(Collective::scan, send.size(), recv.size(), recv.size()))
-      reduce_on_host(Collective::scan, send.data(), recv.data(), recv.size(), op, 0, stream,
-                     sizeof(T));
-  }
-  void exscan(const void* send, void* recv, std::size_t count, const HostOperation& op,
-              StreamRef stream = {});
-  template <class T>
-  void exscan(std::span<T> send, std::span<std::remove_const_t<T>> recv, const HostOperation& op,
-              StreamRef stream = {}) {
-    if (extents_fit(Collective::exscan, send.size(), recv.size(), recv.size()))
-      reduce_on_host(Collective::exscan, send.data(), recv.data(), recv.size(), op, 0, stream,
-                     sizeof(T));
-  }
+  // Reductions by a function of the program, only on the host target: HostOperation says when and
+  // by which thread it is called. NAME(send, recv, count, op, [root,] stream = {}). Buffers and
+  // ranks as for the calls of the same names; elements have `op.element_bytes` bytes, and buffers
+  // the alignment that the function needs. All ranks pass the same size and an equal function.
+  // `Error(unsupported)` on GPUs, and in a group. Each is made of calls that move bytes, which
+  // logs, traces and errors on other ranks name; the library chooses their algorithms. The first
+  // one allocates 4 MB, or two elements per rank.
+#define PLAIT_DECLARE(NAME, ENUMERATOR, OP, ROOT, SEND, RECV)              \
+  PLAIT_IF_##OP(void NAME(const void* send, void* recv, std::size_t count, \
+                          const HostOperation& op,                         \
+                          PLAIT_IF_##ROOT(int root, ) StreamRef stream = {});)
+  PLAIT_COLLECTIVES(PLAIT_DECLARE, PLAIT_NO_OTHER)
+#undef PLAIT_DECLARE
 
   // Messages between two ranks. The i-th message that rank a sends to rank b is the i-th that b
   // receives from a. Both ranks pass the same count, type and options; otherwise an error says
@@ -355,23 +217,12 @@ class Communicator {
   // of each message are in groups, and grouped alike, no order of the calls within the group can
   // deadlock, also with calls of other communicators between them (plait/group.hpp).
 
-  /// Sends `count` elements to rank `to`. A message to the own rank needs its `recv` in the same
-  /// group.
+  /// Sends `count` elements to rank `to`; to the own rank with the `recv` in the same group.
   void send(const void* data, std::size_t count, DataType type, int to, StreamRef stream = {},
             const CallOptions& options = {});
-  template <class T>
-  void send(std::span<T> data, int to, StreamRef stream = {}, const CallOptions& options = {}) {
-    send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>, to, stream, options);
-  }
-
   /// Receives `count` elements from rank `from`.
   void recv(void* data, std::size_t count, DataType type, int from, StreamRef stream = {},
             const CallOptions& options = {});
-  template <class T>
-  void recv(std::span<T> data, int from, StreamRef stream = {}, const CallOptions& options = {}) {
-    recv(data.data(), data.size(), data_type_of<T>, from, stream, options);
-  }
-
   /// Both at once; the peers and counts may differ. If `recv` lies in symmetric memory, at the same
   /// offset on both ends of each message, the option `symmetric` lets messages go straight there.
   /// Both ends pass the option. `Error(invalid_argument)` if `recv` has less room there than this
@@ -379,78 +230,31 @@ class Communicator {
   void send_recv(const void* send, std::size_t send_count, int to, void* recv,
                  std::size_t recv_count, int from, DataType type, StreamRef stream = {},
                  const CallOptions& options = {});
-  template <class T>
-  void send_recv(std::span<T> send, int to, std::span<std::remove_const_t<T>> recv, int from,
-                 StreamRef stream = {}, const CallOptions& options = {}) {
-    send_recv(send.data(), send.size(), to, recv.data(), recv.size(), from,
-              data_type_of<std::remove_const_t<T>>, stream, options);
-  }
-
-  /// For each rank: how many elements this rank sends to it, or receives from it, and where they
-  /// begin in the buffer, in elements. One entry per rank.
-  struct BlocksOf {
-    std::span<const std::size_t> counts, displacements;
-  };
-  /// A message from every rank to every rank, including itself. Rank a sends b as many elements as
-  /// b receives from a. A difference, also if one of the counts is 0, breaks the communicator, as
-  /// for other messages. Called by all ranks, even those with nothing to send or receive. The
-  /// counts are read before it returns. A block that reaches beyond its span is
-  /// `Error(invalid_argument)`, in this call and those below.
-  void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received,
-                    DataType type, StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void all_to_all_v(std::span<T> send, const BlocksOf& sent, std::span<std::remove_const_t<T>> recv,
-                    const BlocksOf& received, StreamRef stream = {},
-                    const CallOptions& options = {}) {
-    constexpr std::string_view what = "all_to_all_v";
-    if (blocks_fit(what, "send", send.size(), sent) &&
-        blocks_fit(what, "recv", recv.size(), received))
-      all_to_all_v(send.data(), sent, recv.data(), received, data_type_of<std::remove_const_t<T>>,
-                   stream, options);
-  }
 
   // Collectives with a count per rank. They consist of messages, so the rules of messages hold:
   // the counts that a rank states for itself and that others state for it are compared, those of 0
   // too, and a difference breaks the communicator. Blocks that are written overlap no other block.
   // Displacements are where blocks begin in the buffer, in elements. Counts and displacements are
   // read before the call returns. Called by all ranks, even those with nothing to send or receive.
+  // A block that reaches beyond its span is `Error(invalid_argument)`.
 
+  /// A message from every rank to every rank, including itself. Rank a sends b as many elements as
+  /// b receives from a.
+  void all_to_all_v(const void* send, const BlocksOf& sent, void* recv, const BlocksOf& received,
+                    DataType type, StreamRef stream = {}, const CallOptions& options = {});
   /// Every rank receives the blocks of all ranks. Rank r sends `count` elements, which is
   /// `received.counts[r]`. All ranks pass the same counts; displacements may differ. In place:
   /// `send` is this rank's block of `recv`.
   void all_gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
                     DataType type, StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void all_gather_v(std::span<T> send, std::span<std::remove_const_t<T>> recv,
-                    const BlocksOf& received, StreamRef stream = {},
-                    const CallOptions& options = {}) {
-    if (blocks_fit("all_gather_v", "recv", recv.size(), received))
-      all_gather_v(send.data(), send.size(), recv.data(), received,
-                   data_type_of<std::remove_const_t<T>>, stream, options);
-  }
   /// The root receives the blocks of all ranks, of `count` elements from each. `recv` and
   /// `received`: only on the root. In place: the root's `send` is its block of `recv`.
   void gather_v(const void* send, std::size_t count, void* recv, const BlocksOf& received,
                 DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void gather_v(std::span<T> send, std::span<std::remove_const_t<T>> recv, const BlocksOf& received,
-                int root, StreamRef stream = {}, const CallOptions& options = {}) {
-    if (rank() != root || blocks_fit("gather_v", "recv", recv.size(), received))
-      gather_v(send.data(), send.size(), recv.data(), received,
-               data_type_of<std::remove_const_t<T>>, root, stream, options);
-  }
   /// Rank r receives block r of the root, `count` elements. `send` and `sent`: only on the root. In
   /// place: the root's `recv` is its block of `send`.
   void scatter_v(const void* send, const BlocksOf& sent, void* recv, std::size_t count,
                  DataType type, int root, StreamRef stream = {}, const CallOptions& options = {});
-  template <class T>
-  void scatter_v(std::span<T> send, const BlocksOf& sent, std::span<std::remove_const_t<T>> recv,
-                 int root, StreamRef stream = {}, const CallOptions& options = {}) {
-    if (rank() != root || blocks_fit("scatter_v", "send", send.size(), sent))
-      scatter_v(send.data(), sent, recv.data(), recv.size(), data_type_of<std::remove_const_t<T>>,
-                root, stream, options);
-  }
-
   /// Rank r receives the reduction of block r of all ranks, `counts[r]` elements. The blocks lie
   /// one behind the other in `send`, in the order of their ranks. All ranks pass the same counts.
   /// In place: `recv` is this rank's block of `send`. It is a `reduce_scatter` if all counts are
@@ -459,22 +263,6 @@ class Communicator {
   void reduce_scatter_v(const void* send, std::span<const std::size_t> counts, void* recv,
                         DataType type, ReduceOp op, StreamRef stream = {},
                         const CallOptions& options = {});
-  /// `send` has as many elements as the counts add up to, and `recv` as many as this rank's count.
-  template <class T>
-  void reduce_scatter_v(std::span<T> send, std::span<const std::size_t> counts,
-                        std::span<std::remove_const_t<T>> recv, ReduceOp op, StreamRef stream = {},
-                        const CallOptions& options = {}) {
-    if (counts_fit("reduce_scatter_v", send.size(), counts, recv.size()))
-      reduce_scatter_v(send.data(), counts, recv.data(), data_type_of<std::remove_const_t<T>>, op,
-                       stream, options);
-  }
-
-  /// The peers to which this rank sends, or from which it receives, in the order of the messages,
-  /// with one count and displacement per entry. An entry of `proc_null` is passed over.
-  struct NeighborBlocks {
-    std::span<const int> peers;
-    std::span<const std::size_t> counts, displacements;
-  };
   /// A message to each peer of `sent`, and from each of `received`: the exchange of halos. Called
   /// by the ranks that have neighbours. Each entry of `sent` has one of `received` on its peer, of
   /// the same count, even if that is 0: a difference breaks the communicator.
@@ -487,17 +275,6 @@ class Communicator {
   void neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,
                              const NeighborBlocks& received, DataType type, StreamRef stream = {},
                              const CallOptions& options = {});
-  template <class T>
-  void neighbor_all_to_all_v(std::span<T> send, const NeighborBlocks& sent,
-                             std::span<std::remove_const_t<T>> recv, const NeighborBlocks& received,
-                             StreamRef stream = {}, const CallOptions& options = {}) {
-    constexpr std::string_view what = "neighbor_all_to_all_v";
-    const Peers peers{sent.peers, received.peers};
-    if (blocks_fit(what, "send", send.size(), {sent.counts, sent.displacements}, &peers) &&
-        blocks_fit(what, "recv", recv.size(), {received.counts, received.displacements}, &peers))
-      neighbor_all_to_all_v(send.data(), sent, recv.data(), received,
-                            data_type_of<std::remove_const_t<T>>, stream, options);
-  }
 
   /// Any collective, for programs that learn at run time which one: bindings, benchmarks.
   /// Determines `symmetric`, `in_place` and `parts` of `call` itself. For messages it is a
@@ -506,10 +283,6 @@ class Communicator {
   void enqueue(const Call& call, const void* send, void* recv, StreamRef stream = {},
                const CallOptions& options = {});
 
-  /// The ranks to which the messages of a call go, and from which they come.
-  struct Peers {
-    std::span<const int> to{}, from{};
-  };
   /// For interfaces on top of this one that check arguments themselves. Refuses a call as the
   /// communicator does: it takes its number, so other ranks that make the call are told `error`,
   /// and no later call is taken for it. Throws `error`, or lets the group throw it at its end.
@@ -590,6 +363,7 @@ class Communicator {
   bool is_symmetric(const void* pointer, std::size_t bytes) const;
 
  private:
+  friend CallsOnSpans<Communicator>;
   friend DeviceGroupState;
   friend Backend& backend_of(const Communicator& comm);  // for plait-bench, libnccl and tests alone
   friend const Selector& selector_of(const Communicator& comm);  // for libnccl alone
@@ -622,57 +396,5 @@ class Communicator {
 
   std::unique_ptr<CommunicatorState> state_;
 };
-
-/// Symmetric memory as an array of T on this rank's device. The destructor frees it, and waits for
-/// this rank's device to do so; mappings of it on peers stay valid until the peers free theirs.
-/// Must not outlive the communicator.
-template <class T>
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(std::shared_ptr<Window> window, T* data, std::size_t count)
-      : window_(std::move(window)), data_(data), count_(count) {}
-  Buffer(const Buffer&) = default;
-  Buffer& operator=(const Buffer&) = default;
-  /// Leaves `other` empty.
-  Buffer(Buffer&& other) noexcept
-      : window_(std::move(other.window_)),
-        data_(std::exchange(other.data_, nullptr)),
-        count_(std::exchange(other.count_, 0)) {}
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer moved(std::move(other));
-    std::swap(window_, moved.window_);
-    std::swap(data_, moved.data_);
-    std::swap(count_, moved.count_);
-    return *this;
-  }
-  ~Buffer() = default;
-  T* data() const noexcept { return data_; }
-  std::size_t size() const noexcept { return count_; }
-  std::span<T> span() const noexcept { return {data_, count_}; }
-  const std::shared_ptr<Window>& window() const noexcept { return window_; }
-
- private:
-  std::shared_ptr<Window> window_;
-  T* data_ = nullptr;
-  std::size_t count_ = 0;
-};
-
-namespace detail {
-void* local_pointer(const Window& window);
-/// Bytes of `count` elements, or the largest number if they overflow. So an overflow is refused in
-/// the call, where all ranks agree on the refusal.
-constexpr std::size_t bytes_or_most(std::size_t count, std::size_t size) {
-  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
-  return count > most / size ? most : count * size;
-}
-}  // namespace detail
-
-template <class T>
-Buffer<T> Communicator::allocate(std::size_t count) {
-  auto window = allocate_bytes(detail::bytes_or_most(count, sizeof(T)));
-  T* data = static_cast<T*>(detail::local_pointer(*window));
-  return {std::move(window), data, count};
-}
 
 }  // namespace plait

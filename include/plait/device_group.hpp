@@ -155,10 +155,8 @@ class DeviceGroup {
   template <class T>
   std::vector<Buffer<T>> allocate(std::size_t count) {
     std::vector<Buffer<T>> buffers;
-    for (auto& window : allocate_bytes(detail::bytes_or_most(count, sizeof(T)))) {
-      T* data = static_cast<T*>(detail::local_pointer(*window));
-      buffers.emplace_back(std::move(window), data, count);
-    }
+    for (auto& window : allocate_bytes(detail::bytes_or_most(count, sizeof(T))))
+      buffers.push_back(detail::buffer_in<T>(std::move(window), count));
     return buffers;
   }
   std::vector<std::shared_ptr<Window>> allocate_bytes(std::size_t bytes);

@@ -1,8 +1,11 @@
 // Plait: collectives between GPUs, and between CPU ranks. Include this.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "plait/bootstrap.hpp"
+#include "plait/buffer.hpp"
 #include "plait/call.hpp"
+#include "plait/calls_on_spans.hpp"
 #include "plait/communicator.hpp"
+#include "plait/communicator_options.hpp"
 #include "plait/device_group.hpp"
 #include "plait/error.hpp"
 #include "plait/event.hpp"
