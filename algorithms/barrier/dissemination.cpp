@@ -14,7 +14,6 @@ class Dissemination final : public ChannelAlgorithm {
   std::string_view summary() const override {
     return "empty chunks to ranks at distances 1, 2, 4, ...: also between nodes";
   }
-  Resources resources(const Topology&) const override { return {}; }
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
     return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
   }

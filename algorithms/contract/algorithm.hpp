@@ -282,7 +282,7 @@ class Algorithm {
   /// Whether it works with ranks on several nodes: ranks reach each other through channels alone,
   /// which proxies serve between nodes.
   virtual bool spans_nodes() const { return false; }
-  virtual Resources resources(const Topology& topology) const = 0;
+  virtual Resources resources(const Topology&) const { return {}; }
   virtual SharedResources shared(const Topology&) const { return {}; }
   /// The memory used instead of `shared` after Communicator::reserve, if `Topology::base_limit`
   /// left less before. For messages, because their two ends have no other moment from which both

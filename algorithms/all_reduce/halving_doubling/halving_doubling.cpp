@@ -17,8 +17,6 @@ class HalvingDoubling final : public ChannelAlgorithm {
            "fold in before and out after";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
-
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};

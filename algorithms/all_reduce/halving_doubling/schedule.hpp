@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "algorithms/blocks/patterns/hypercube.hpp"
+#include "algorithms/blocks/patterns/doubling_schedule.hpp"
 #include "backends/device/device.hpp"
 
 namespace plait::halving_doubling {

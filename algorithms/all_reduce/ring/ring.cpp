@@ -15,8 +15,6 @@ class Ring final : public ChannelAlgorithm {
     return "chunks travel round the ring through slots with credits, half of the channels each way";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
-
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};

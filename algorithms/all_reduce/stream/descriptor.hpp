@@ -13,8 +13,6 @@ class StreamAlgorithm : public ChannelAlgorithm {
     return "push chunks through slots with credits, reduce, push results through slots: any "
            "memory, bounded scratch";
   }
-  Resources resources(const Topology&) const override { return {}; }
-  bool spans_nodes() const override { return true; }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};

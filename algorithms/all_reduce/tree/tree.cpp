@@ -13,8 +13,6 @@ class DoubleTree final : public ChannelAlgorithm {
            "use a second tree";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
-
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
       return {{.blocks = topology.units, .threads = topology.block_threads}};

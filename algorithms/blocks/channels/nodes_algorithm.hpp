@@ -11,7 +11,6 @@ namespace plait {
 class NodesAlgorithm : public ChannelAlgorithm {
  public:
   using ChannelAlgorithm::ChannelAlgorithm;
-  Resources resources(const Topology&) const final { return {}; }
 
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
     if (topology.backend == BackendKind::host)

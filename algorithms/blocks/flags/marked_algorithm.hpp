@@ -15,7 +15,6 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   explicit MarkedAlgorithm(Collective collective = Collective::all_reduce)
       : CollectiveAlgorithm(collective) {}
 
-  Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     return {.name = "marked slots",
             .resources = {.scratch_bytes = layout(topology).all(max_blocks) * sizeof(Marked),

@@ -28,7 +28,6 @@ class PeerAlgorithm : public CollectiveAlgorithm {
   explicit PeerAlgorithm(unsigned max_blocks, Collective collective = Collective::all_reduce)
       : CollectiveAlgorithm(collective), max_blocks_(max_blocks) {}
 
-  Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     return {.name = family(), .resources = peer_signals_for(max_blocks_, topology.ranks)};
   }

@@ -28,7 +28,6 @@ class DirectCopy final : public CollectiveAlgorithm {
            "no scratch, the largest messages";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     return {.name = name(), .resources = barrier::resources(topology)};
   }

@@ -21,7 +21,6 @@ class DirectPush final : public ChannelAlgorithm {
     return "push chunks through slots with credits straight to the ranks they are for: any memory, "
            "bounded scratch";
   }
-  Resources resources(const Topology&) const override { return {}; }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)

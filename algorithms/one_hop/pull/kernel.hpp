@@ -42,9 +42,9 @@
 #include <type_traits>
 
 #include "algorithms/blocks/flags/block_peers.hpp"
+#include "algorithms/blocks/flags/sliced_all_reduce.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/patterns/direct_pattern.hpp"
-#include "algorithms/blocks/patterns/sliced_message.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/pair.hpp"
 

@@ -24,7 +24,6 @@ class PullAlgorithm final : public CollectiveAlgorithm {
            "or three; CPU ranks only";
   }
 
-  Resources resources(const Topology&) const override { return {}; }
   SharedResources shared(const Topology& topology) const override {
     if (!is_served(topology)) return {};
     Resources resources = peer_signals_for(max_blocks, topology.ranks);

@@ -16,7 +16,6 @@ class Chain final : public ChannelAlgorithm {
     return "chunks go from rank to rank, passed on or added up: any memory, each rank talks to its "
            "neighbours only";
   }
-  Resources resources(const Topology&) const override { return {}; }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
     if (topology.backend == BackendKind::host)
