@@ -1,4 +1,4 @@
-// Facts about this build and this machine, gathered without ranks, MPI or a GPU.
+// Facts about this build, this machine and some known ones, gathered without ranks, MPI or a GPU.
 #pragma once
 #include <map>
 #include <string>
@@ -51,5 +51,14 @@ std::vector<std::pair<DataType, ReduceOp>> rare_types();
 /// Every algorithm of the registry, asked about every type and the operations that it has for the
 /// collective, in both kinds of memory.
 std::vector<AlgorithmFacts> list_algorithms(const Topology& topology);
+
+// Machines that documentation and fits ask the algorithms about, whatever this one is.
+
+/// H200 behind an NVSwitch, with what backends/cuda/cuda_backend.cpp says about one.
+Topology gpus(int ranks);
+
+/// CPU ranks that may read each other's memory. Only the rules for them are asked for, so there are
+/// no figures for estimates.
+Topology cpus(int ranks);
 
 }  // namespace plait::info

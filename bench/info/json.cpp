@@ -1,5 +1,3 @@
-#include "bench/info/json.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -12,7 +10,7 @@
 #include <string_view>
 
 #include "algorithms/contract/collectives.hpp"
-#include "bench/info/machines.hpp"
+#include "bench/info/output.hpp"
 #include "communicator/resources/setup.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/text.hpp"

@@ -1,5 +1,3 @@
-#include "bench/info/listing.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <string_view>
 
 #include "algorithms/contract/collectives.hpp"
+#include "bench/info/output.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"

@@ -1,5 +1,3 @@
-#include "bench/info/markdown.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +11,7 @@
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
-#include "bench/info/catalog.hpp"
-#include "bench/info/machines.hpp"
+#include "bench/info/output.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 

@@ -1,9 +1,12 @@
-#include "bench/info/sample.hpp"
+#include "bench/info/ranks.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <future>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,6 +55,17 @@ Statistics run_sample(BackendKind backend, int ranks) {
   std::vector<Statistics> all;
   for (auto& rank : running) all.push_back(rank.get());
   return all.front();
+}
+
+std::string describe_world() {
+  const Communicator comm = make_world_communicator();
+  std::array<char, 512> mine{};
+  const std::string text = comm.describe();
+  std::copy_n(text.begin(), std::min(text.size(), mine.size() - 1), mine.begin());
+  std::string lines;
+  for (const auto& line : comm.bootstrap().all_gather(mine))
+    lines += line.data() + std::string("\n");
+  return comm.rank() == 0 ? lines : "";
 }
 
 }  // namespace plait::info

@@ -1,5 +1,8 @@
-// A small job within plait-info, which gives its communicator statistics to show.
+// What plait-info learns from ranks: those of a small job within it, which gives its communicator
+// statistics to show, and those that a launcher has started.
 #pragma once
+#include <string>
+
 #include "backends/backend.hpp"
 #include "plait/statistics.hpp"
 
@@ -9,5 +12,9 @@ namespace plait::info {
 /// group and a captured large group. Returns the statistics of rank 0. Throws Error(unsupported) if
 /// the target has fewer devices than ranks.
 Statistics run_sample(BackendKind backend, int ranks);
+
+/// A line for each rank, with its device and, if there are several nodes, its node, its rail and
+/// the transport. Empty except on rank 0. All processes that were started together call it.
+std::string describe_world();
 
 }  // namespace plait::info

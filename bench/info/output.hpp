@@ -1,4 +1,5 @@
-// What plait-info prints for programs. Only its source file compiles nlohmann-json.
+// What plait-info prints: for people (listing.cpp), for programs (json.cpp, which alone compiles
+// nlohmann-json), and for the documentation (markdown.cpp).
 #pragma once
 #include <optional>
 #include <string>
@@ -8,6 +9,15 @@
 #include "plait/statistics.hpp"
 
 namespace plait::info {
+
+/// Prints targets, devices, types and operations, and a row per name of an algorithm. Algorithms
+/// that serve nothing here share a line per reason.
+void print_listing(const std::vector<BackendFacts>& backends, const Topology& topology,
+                   const std::vector<AlgorithmFacts>& algorithms);
+
+/// Prints what the algorithms of that name serve here, and why not more. Throws
+/// Error(invalid_argument) if there is none.
+void print_why(const std::vector<AlgorithmFacts>& algorithms, const std::string& name);
 
 /// All that the catalogue knows, and the statistics of a job if there was one.
 std::string catalog_json(const std::vector<BackendFacts>& backends,
@@ -36,5 +46,10 @@ std::string costs(const std::string& file, bool shared, int processors);
 /// in microseconds of each algorithm that serves it. Throws Error if the file can't be read or is
 /// none.
 std::string estimates(const std::string& file);
+
+/// Tables of algorithms. Each follows a line `<!-- table: NAME -->`. The text is the same on every
+/// machine and in every build, because it asks the algorithms about reference machines; it leaves
+/// out the algorithms of plug-ins. tools/docs_tables.py puts the tables into the pages.
+std::string markdown();
 
 }  // namespace plait::info
