@@ -10,7 +10,6 @@
 #include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 #include "interop/nccl/group.hpp"
-#include "interop/nccl/place.hpp"
 
 namespace plait::nccl {
 namespace {

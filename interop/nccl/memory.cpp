@@ -3,9 +3,9 @@
 #include <mutex>
 
 #include "interop/nccl/comm.hpp"
+#include "interop/nccl/config.hpp"
 #include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
-#include "interop/nccl/place.hpp"
 
 namespace plait::nccl {
 namespace {
