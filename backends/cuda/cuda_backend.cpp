@@ -103,20 +103,13 @@ DeviceInfo describe(int ordinal) {
                     .copy_bandwidth = copy_bandwidth}};
 }
 
-class CudaBackend final : public gpu::GpuBackend<Runtime> {
- public:
-  explicit CudaBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
-  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
-    return cuda::export_dma_buf(address, bytes);
-  }
-
- private:
-  std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
-    return make_range(ranks, bytes, info().ordinal);
-  }
+struct CudaDevice : Runtime {
+  static constexpr auto describe = cuda::describe;
+  static constexpr auto make_range = cuda::make_range;
+  static constexpr auto export_dma_buf = cuda::export_dma_buf;
 };
 
-const BackendRegistration registration(gpu::backend_entry<Runtime, CudaBackend>());
+const BackendRegistration registration(gpu::backend_entry<CudaDevice>());
 
 }  // namespace
 }  // namespace plait::cuda

@@ -47,58 +47,24 @@ struct Runtime : Target {
     return fmt::format(" (there is no driver, or one that is older than CUDA {}.{})",
                        CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   }
-  static constexpr gpu::RuntimeCall get_device_count{"cudaGetDeviceCount", cudaGetDeviceCount};
-  static constexpr gpu::RuntimeCall get_device{"cudaGetDevice", cudaGetDevice};
-  static constexpr gpu::RuntimeCall set_device{"cudaSetDevice", cudaSetDevice};
-  static constexpr gpu::RuntimeCall device_synchronize{"cudaDeviceSynchronize",
-                                                       cudaDeviceSynchronize};
+#define PLAIT_CALL(NAME, FUNCTION) \
+  static constexpr gpu::RuntimeCall NAME{"cuda" #FUNCTION, cuda##FUNCTION};
+  PLAIT_GPU_CALLS(PLAIT_CALL)
+#undef PLAIT_CALL
   static constexpr gpu::RuntimeCall allocate{"cudaMalloc", cudaMalloc};
-  static constexpr gpu::RuntimeCall free{"cudaFree", cudaFree};
   static constexpr gpu::RuntimeCall host_allocate{"cudaHostAlloc", cudaHostAlloc};
   static constexpr gpu::RuntimeCall host_free{"cudaFreeHost", cudaFreeHost};
-  static constexpr gpu::RuntimeCall host_register{"cudaHostRegister", cudaHostRegister};
-  static constexpr gpu::RuntimeCall host_unregister{"cudaHostUnregister", cudaHostUnregister};
   static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{
       "cudaHostGetDevicePointer", cudaHostGetDevicePointer};
-  static constexpr gpu::RuntimeCall copy{"cudaMemcpyAsync", cudaMemcpyAsync};
-  static constexpr gpu::RuntimeCall fill{"cudaMemsetAsync", cudaMemsetAsync};
-  static constexpr gpu::RuntimeCall stream_create{"cudaStreamCreateWithFlags",
-                                                  cudaStreamCreateWithFlags};
-  static constexpr gpu::RuntimeCall stream_destroy{"cudaStreamDestroy", cudaStreamDestroy};
   static constexpr bool identifies_streams = true;
   static constexpr gpu::RuntimeCall stream_number{"cudaStreamGetId", cudaStreamGetId};
-  static constexpr gpu::RuntimeCall stream_synchronize{"cudaStreamSynchronize",
-                                                       cudaStreamSynchronize};
-  static constexpr gpu::RuntimeCall stream_query{"cudaStreamQuery", cudaStreamQuery};
-  static constexpr gpu::RuntimeCall stream_wait_event{"cudaStreamWaitEvent", cudaStreamWaitEvent};
-  static constexpr gpu::RuntimeCall stream_is_capturing{"cudaStreamIsCapturing",
-                                                        cudaStreamIsCapturing};
   static constexpr gpu::RuntimeCall<Status, Stream, cudaStreamCaptureStatus*, unsigned long long*>
       stream_capture{"cudaStreamGetCaptureInfo", [](Stream stream, cudaStreamCaptureStatus* status,
                                                     unsigned long long* number) {
                        // Its further parameters differ between versions.
                        return cudaStreamGetCaptureInfo(stream, status, number);
                      }};
-  static constexpr gpu::RuntimeCall exchange_capture_mode{"cudaThreadExchangeStreamCaptureMode",
-                                                          cudaThreadExchangeStreamCaptureMode};
-  static constexpr gpu::RuntimeCall stream_begin_capture{"cudaStreamBeginCapture",
-                                                         cudaStreamBeginCapture};
-  static constexpr gpu::RuntimeCall stream_end_capture{"cudaStreamEndCapture",
-                                                       cudaStreamEndCapture};
-  static constexpr gpu::RuntimeCall launch_host_function{"cudaLaunchHostFunc", cudaLaunchHostFunc};
   static constexpr gpu::RuntimeCall graph_instantiate{"cudaGraphInstantiate", cudaGraphInstantiate};
-  static constexpr gpu::RuntimeCall graph_destroy{"cudaGraphDestroy", cudaGraphDestroy};
-  static constexpr gpu::RuntimeCall graph_exec_destroy{"cudaGraphExecDestroy",
-                                                       cudaGraphExecDestroy};
-  static constexpr gpu::RuntimeCall graph_launch{"cudaGraphLaunch", cudaGraphLaunch};
-  static constexpr gpu::RuntimeCall event_create{"cudaEventCreateWithFlags",
-                                                 cudaEventCreateWithFlags};
-  static constexpr gpu::RuntimeCall event_destroy{"cudaEventDestroy", cudaEventDestroy};
-  static constexpr gpu::RuntimeCall event_record{"cudaEventRecord", cudaEventRecord};
-  static constexpr gpu::RuntimeCall event_query{"cudaEventQuery", cudaEventQuery};
-  static constexpr gpu::RuntimeCall event_synchronize{"cudaEventSynchronize", cudaEventSynchronize};
-  static constexpr gpu::RuntimeCall event_elapsed_time{"cudaEventElapsedTime",
-                                                       cudaEventElapsedTime};
 };
 
 }  // namespace plait::cuda

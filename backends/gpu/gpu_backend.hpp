@@ -1,6 +1,8 @@
 // A device of this process, driven through the runtime that `Runtime` lists (cuda/runtime.hpp,
-// hip/runtime.hpp). The target's own class has what differs beyond names: symmetric memory and the
-// facts about a device.
+// hip/runtime.hpp). For `GpuBackend` it also has what differs beyond names:
+//   static DeviceInfo describe(int ordinal);
+//   static std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
+//   static DmaBuf export_dma_buf(void* address, std::size_t bytes);
 #pragma once
 #include <fmt/format.h>
 
@@ -91,14 +93,14 @@ class GpuGraph final : public Graph {
 };
 
 template <class Runtime>
-class GpuBackend : public Backend {
+class GpuBackend final : public Backend {
  public:
   using Stream = typename Runtime::Stream;
   using Kernel = typename Runtime::Kernel;
 
   /// Makes the device current.
-  explicit GpuBackend(DeviceInfo info)
-      : info_(std::move(info)), use_(device_use(info_.backend, info_.ordinal)) {
+  explicit GpuBackend(int ordinal)
+      : info_(Runtime::describe(ordinal)), use_(device_use(info_.backend, info_.ordinal)) {
     Runtime::set_device(info_.ordinal);
   }
 
@@ -154,8 +156,11 @@ class GpuBackend : public Backend {
   }
   std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t,
                                           Commit) override {
-    if (info_.facts.peer_access) return reserve_on_device(ranks, bytes);
+    if (info_.facts.peer_access) return Runtime::make_range(ranks, bytes, info_.ordinal);
     return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
+  }
+  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
+    return Runtime::export_dma_buf(address, bytes);
   }
   void use_host_memory() override {
     DeviceFacts& facts = info_.facts;
@@ -269,10 +274,6 @@ class GpuBackend : public Backend {
     });
   }
 
- protected:
-  // Symmetric memory on the device, of the kind that the target has.
-  virtual std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) = 0;
-
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
   /// A kernel that was started early waits for the kernel ahead of it and already occupies places.
@@ -324,14 +325,13 @@ class Devices {
   }
 };
 
-/// `TheBackend` is the target's class, constructible from an ordinal.
-template <class Runtime, class TheBackend>
+template <class Runtime>
 BackendEntry backend_entry() {
   return {.kind = Runtime::kind,
           .device_count = Devices<Runtime>::count,
           .why_no_device = Devices<Runtime>::why_none,
           .open = [](int ordinal) -> std::unique_ptr<Backend> {
-            return std::make_unique<TheBackend>(ordinal);
+            return std::make_unique<GpuBackend<Runtime>>(ordinal);
           },
           .current_device =
               [] {

@@ -1,5 +1,5 @@
-// Calls of a vendor's runtime. CUDA and HIP have the same functions under two prefixes: each target
-// lists its functions once (its runtime.hpp), and backends/gpu is written against that list.
+// Calls of a vendor's runtime. CUDA and HIP have the same functions under two prefixes: the list
+// below, and what a target's runtime.hpp adds to it. backends/gpu is written against both.
 #pragma once
 #include <fmt/format.h>
 
@@ -44,3 +44,34 @@ class RuntimeCall {
 };
 
 }  // namespace plait::gpu
+
+/// CALL(name, FUNCTION) for each function that both runtimes have, without its prefix.
+#define PLAIT_GPU_CALLS(CALL)                                  \
+  CALL(get_device_count, GetDeviceCount)                       \
+  CALL(get_device, GetDevice)                                  \
+  CALL(set_device, SetDevice)                                  \
+  CALL(device_synchronize, DeviceSynchronize)                  \
+  CALL(free, Free)                                             \
+  CALL(host_register, HostRegister)                            \
+  CALL(host_unregister, HostUnregister)                        \
+  CALL(copy, MemcpyAsync)                                      \
+  CALL(fill, MemsetAsync)                                      \
+  CALL(stream_create, StreamCreateWithFlags)                   \
+  CALL(stream_destroy, StreamDestroy)                          \
+  CALL(stream_synchronize, StreamSynchronize)                  \
+  CALL(stream_query, StreamQuery)                              \
+  CALL(stream_wait_event, StreamWaitEvent)                     \
+  CALL(stream_is_capturing, StreamIsCapturing)                 \
+  CALL(exchange_capture_mode, ThreadExchangeStreamCaptureMode) \
+  CALL(stream_begin_capture, StreamBeginCapture)               \
+  CALL(stream_end_capture, StreamEndCapture)                   \
+  CALL(launch_host_function, LaunchHostFunc)                   \
+  CALL(graph_destroy, GraphDestroy)                            \
+  CALL(graph_exec_destroy, GraphExecDestroy)                   \
+  CALL(graph_launch, GraphLaunch)                              \
+  CALL(event_create, EventCreateWithFlags)                     \
+  CALL(event_destroy, EventDestroy)                            \
+  CALL(event_record, EventRecord)                              \
+  CALL(event_query, EventQuery)                                \
+  CALL(event_synchronize, EventSynchronize)                    \
+  CALL(event_elapsed_time, EventElapsedTime)

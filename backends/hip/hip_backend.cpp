@@ -81,20 +81,13 @@ DeviceInfo describe(int ordinal) {
                     .copy_bandwidth = copy_bandwidth}};
 }
 
-class HipBackend final : public gpu::GpuBackend<Runtime> {
- public:
-  explicit HipBackend(int ordinal) : GpuBackend(describe(ordinal)) {}
-  DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
-    return hip::export_dma_buf(address, bytes);
-  }
-
- private:
-  std::shared_ptr<SymmetricRange> reserve_on_device(int ranks, std::size_t bytes) override {
-    return make_range(ranks, bytes, info().ordinal);
-  }
+struct HipDevice : Runtime {
+  static constexpr auto describe = hip::describe;
+  static constexpr auto make_range = hip::make_range;
+  static constexpr auto export_dma_buf = hip::export_dma_buf;
 };
 
-const BackendRegistration registration(gpu::backend_entry<Runtime, HipBackend>());
+const BackendRegistration registration(gpu::backend_entry<HipDevice>());
 
 }  // namespace
 }  // namespace plait::hip

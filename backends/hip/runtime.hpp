@@ -43,52 +43,21 @@ struct Runtime : Target {
   static Stream stream_per_thread() noexcept { return hipStreamPerThread; }
 
   static std::string_view why_uncounted(Status) { return {}; }
-  static constexpr gpu::RuntimeCall get_device_count{"hipGetDeviceCount", hipGetDeviceCount};
-  static constexpr gpu::RuntimeCall get_device{"hipGetDevice", hipGetDevice};
-  static constexpr gpu::RuntimeCall set_device{"hipSetDevice", hipSetDevice};
-  static constexpr gpu::RuntimeCall device_synchronize{"hipDeviceSynchronize",
-                                                       hipDeviceSynchronize};
+#define PLAIT_CALL(NAME, FUNCTION) \
+  static constexpr gpu::RuntimeCall NAME{"hip" #FUNCTION, hip##FUNCTION};
+  PLAIT_GPU_CALLS(PLAIT_CALL)
+#undef PLAIT_CALL
   static constexpr gpu::RuntimeCall<Status, void**, std::size_t> allocate{"hipMalloc", hipMalloc};
-  static constexpr gpu::RuntimeCall free{"hipFree", hipFree};
   static constexpr gpu::RuntimeCall<Status, void**, std::size_t, unsigned> host_allocate{
       "hipHostMalloc", hipHostMalloc};
   static constexpr gpu::RuntimeCall host_free{"hipHostFree", hipHostFree};
-  static constexpr gpu::RuntimeCall host_register{"hipHostRegister", hipHostRegister};
-  static constexpr gpu::RuntimeCall host_unregister{"hipHostUnregister", hipHostUnregister};
   static constexpr gpu::RuntimeCall<Status, void**, void*, unsigned> host_device_pointer{
       "hipHostGetDevicePointer", hipHostGetDevicePointer};
-  static constexpr gpu::RuntimeCall copy{"hipMemcpyAsync", hipMemcpyAsync};
-  static constexpr gpu::RuntimeCall fill{"hipMemsetAsync", hipMemsetAsync};
-  static constexpr gpu::RuntimeCall stream_create{"hipStreamCreateWithFlags",
-                                                  hipStreamCreateWithFlags};
-  static constexpr gpu::RuntimeCall stream_destroy{"hipStreamDestroy", hipStreamDestroy};
   static constexpr bool identifies_streams = false;
-  static constexpr gpu::RuntimeCall stream_synchronize{"hipStreamSynchronize",
-                                                       hipStreamSynchronize};
-  static constexpr gpu::RuntimeCall stream_query{"hipStreamQuery", hipStreamQuery};
-  static constexpr gpu::RuntimeCall stream_wait_event{"hipStreamWaitEvent", hipStreamWaitEvent};
-  static constexpr gpu::RuntimeCall stream_is_capturing{"hipStreamIsCapturing",
-                                                        hipStreamIsCapturing};
   static constexpr gpu::RuntimeCall stream_capture{"hipStreamGetCaptureInfo",
                                                    hipStreamGetCaptureInfo};
-  static constexpr gpu::RuntimeCall exchange_capture_mode{"hipThreadExchangeStreamCaptureMode",
-                                                          hipThreadExchangeStreamCaptureMode};
-  static constexpr gpu::RuntimeCall stream_begin_capture{"hipStreamBeginCapture",
-                                                         hipStreamBeginCapture};
-  static constexpr gpu::RuntimeCall stream_end_capture{"hipStreamEndCapture", hipStreamEndCapture};
-  static constexpr gpu::RuntimeCall launch_host_function{"hipLaunchHostFunc", hipLaunchHostFunc};
   static constexpr gpu::RuntimeCall graph_instantiate{"hipGraphInstantiateWithFlags",
                                                       hipGraphInstantiateWithFlags};
-  static constexpr gpu::RuntimeCall graph_destroy{"hipGraphDestroy", hipGraphDestroy};
-  static constexpr gpu::RuntimeCall graph_exec_destroy{"hipGraphExecDestroy", hipGraphExecDestroy};
-  static constexpr gpu::RuntimeCall graph_launch{"hipGraphLaunch", hipGraphLaunch};
-  static constexpr gpu::RuntimeCall event_create{"hipEventCreateWithFlags",
-                                                 hipEventCreateWithFlags};
-  static constexpr gpu::RuntimeCall event_destroy{"hipEventDestroy", hipEventDestroy};
-  static constexpr gpu::RuntimeCall event_record{"hipEventRecord", hipEventRecord};
-  static constexpr gpu::RuntimeCall event_query{"hipEventQuery", hipEventQuery};
-  static constexpr gpu::RuntimeCall event_synchronize{"hipEventSynchronize", hipEventSynchronize};
-  static constexpr gpu::RuntimeCall event_elapsed_time{"hipEventElapsedTime", hipEventElapsedTime};
   static constexpr gpu::RuntimeCall can_access_peer{"hipDeviceCanAccessPeer",
                                                     hipDeviceCanAccessPeer};
   static constexpr gpu::RuntimeCall enable_peer_access{"hipDeviceEnablePeerAccess",
