@@ -1,6 +1,7 @@
 // Base class for algorithms that serve one collective.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/contract/collectives.hpp"
@@ -38,6 +39,11 @@ class CollectiveAlgorithm : public Algorithm {
                           : Support::no(
                                 "the buffers that every rank has must be in symmetric "
                                 "memory (Communicator::allocate)");
+  }
+
+  /// For `shapes` on the host: a block for each worker.
+  static std::vector<LaunchShape> of_workers(const Topology& topology) {
+    return {{.blocks = topology.units, .threads = topology.block_threads}};
   }
 
   // For `reduces_in_rank_order` of algorithms that combine terms in another order than that of the

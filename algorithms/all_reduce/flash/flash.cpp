@@ -14,8 +14,7 @@ class Flash final : public PeerAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     const auto n = static_cast<unsigned>(topology.ranks);
     const std::size_t bytes = n == 2 ? call.bytes() : call.bytes() / n;
     // One block per multiprocessor, but half as many for large messages: 4 H200, 256 MB: 319 GB/s

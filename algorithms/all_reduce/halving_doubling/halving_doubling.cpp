@@ -18,8 +18,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     // One pack per thread in the first round, which sends half of the stripe.
     const std::size_t share = std::size_t{topology.block_threads} * 16 * 2;
     std::vector<LaunchShape> shapes;

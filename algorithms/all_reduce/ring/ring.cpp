@@ -16,8 +16,7 @@ class Ring final : public ChannelAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     // Four packs per thread in each chunk: fewer blocks are slower for large messages, more blocks
     // for small ones. 4 H200, 4 MB: 43 us with 64 blocks of 256 threads, 55 us with 256; 256 MB:
     // 165 and 290 GB/s (2026-11-21, tools/gpu-sweep.sh).

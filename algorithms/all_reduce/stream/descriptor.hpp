@@ -14,8 +14,7 @@ class StreamAlgorithm : public ChannelAlgorithm {
            "memory, bounded scratch";
   }
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     const std::size_t slice =
         everywhere(topology) ? call.bytes() : call.bytes() / static_cast<unsigned>(topology.ranks);
     // Two small blocks per multiprocessor hide each other's waits, if there is enough work for all:

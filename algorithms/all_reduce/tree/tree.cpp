@@ -14,8 +14,7 @@ class DoubleTree final : public ChannelAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     const unsigned threads = topology.block_threads;
     std::vector<LaunchShape> shapes;
     if (small_blocks(call, topology)) shapes.push_back({max_blocks, 256});

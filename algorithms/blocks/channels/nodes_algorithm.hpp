@@ -13,8 +13,7 @@ class NodesAlgorithm : public ChannelAlgorithm {
   using ChannelAlgorithm::ChannelAlgorithm;
 
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     return {{.blocks = blocks_between_nodes, .threads = topology.block_threads}};
   }
 

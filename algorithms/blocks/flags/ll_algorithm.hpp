@@ -119,8 +119,7 @@ class LLAlgorithm : public CollectiveAlgorithm {
   /// passes; 0: as many as make the passes few and full.
   std::vector<LaunchShape> shapes_for(std::size_t units, const Topology& topology,
                                       unsigned line_passes = 0) const {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     const std::size_t threads = units * threads_per_unit(topology);
     unsigned best = threads > std::size_t{128} * max_blocks ? 256 : 128;
     if (unit_.name == UnitKind::line) {

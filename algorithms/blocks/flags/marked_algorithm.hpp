@@ -28,8 +28,7 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
 
   /// One unit per thread while there are blocks left.
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const final {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     const std::size_t units = parallel_units(units_of(call.block_bytes()), topology);
     const unsigned most = most_blocks(topology);
     unsigned best = 128;

@@ -54,8 +54,7 @@ class PeerAlgorithm : public CollectiveAlgorithm {
   std::vector<LaunchShape> shapes_for(std::size_t bytes, unsigned threads,
                                       std::initializer_list<unsigned> limits,
                                       const Topology& topology) const {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     std::vector<LaunchShape> shapes;
     for (const unsigned limit : limits)
       shapes.push_back(

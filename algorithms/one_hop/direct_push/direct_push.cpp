@@ -23,8 +23,7 @@ class DirectPush final : public ChannelAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     // As for stream: two small blocks per multiprocessor hide each other's waits, if there is
     // enough work for all.
     const unsigned threads =

@@ -18,8 +18,7 @@ class Chain final : public ChannelAlgorithm {
   }
 
   std::vector<LaunchShape> shapes(const Call& call, const Topology& topology) const override {
-    if (topology.backend == BackendKind::host)
-      return {{.blocks = topology.units, .threads = topology.block_threads}};
+    if (topology.backend == BackendKind::host) return of_workers(topology);
     // More threads, and so longer chunks, once a block has more than one chunk. Sums of 64-bit
     // elements leave registers for half as many threads.
     const bool many = call.bytes() >= std::size_t{6} << 20 && size_of(call.type) < 8;
