@@ -17,13 +17,9 @@ TEST(Init, SaysTheVersionOfNccl) {
 
 TEST(Init, RanksAreThreads) {
   on_ranks(3, [](int rank, CommHandle comm) {
-    int own = -1, count = 0, device = -1;
-    OK(ncclCommUserRank(comm, &own));
-    OK(ncclCommCount(comm, &count));
-    OK(ncclCommCuDevice(comm, &device));
-    EXPECT_EQ(own, rank);
-    EXPECT_EQ(count, 3);
-    EXPECT_GE(device, 0);
+    EXPECT_EQ(own_rank(comm), rank);
+    EXPECT_EQ(rank_count(comm), 3);
+    EXPECT_GE(device_of(comm), 0);
     check_sum(comm, rank, 3);
   });
 }
@@ -50,11 +46,7 @@ TEST(Init, OneThreadMakesAllRanksInAGroup) {
 
 TEST(Init, AllDevicesOfAProcess) {
   const OwnRanks own(3);
-  for (int rank = 0; rank < 3; ++rank) {
-    int is = -1;
-    OK(ncclCommUserRank(own[rank], &is));
-    EXPECT_EQ(is, rank);
-  }
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(own_rank(own[rank]), rank);
 }
 
 TEST(Init, ListOfDevices) {
@@ -62,17 +54,14 @@ TEST(Init, ListOfDevices) {
   CommHandle comms[2] = {};
   OK(ncclCommInitAll(comms, 2, list));
   for (int rank = 0; rank < 2; ++rank) {
-    int device = -1;
-    OK(ncclCommCuDevice(comms[rank], &device));
-    EXPECT_EQ(device, list[rank]);
+    EXPECT_EQ(device_of(comms[rank]), list[rank]);
     EXPECT_OK(ncclCommDestroy(comms[rank]));
   }
 }
 
 TEST(Init, WithoutWaiting) {
   const IdBytes id = new_id();
-  Config config = new_config();
-  config.blocking = 0;
+  Config config = new_config(0);
   CommHandle first = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&first, 2, id, 0, &config), Result::in_progress);
   EXPECT_EQ(plait::test::signals_taken({getpid()}), 0u) << "of the thread that makes it";
@@ -100,8 +89,7 @@ TEST(Init, WithoutWaiting) {
 
 TEST(Init, AGroupWithoutWaitingIsInProgress) {
   const IdBytes id = new_id();
-  Config config = new_config();
-  config.blocking = 0;
+  Config config = new_config(0);
   CommHandle comms[2] = {};
   OK(ncclGroupStart());
   for (int rank = 0; rank < 2; ++rank)
@@ -114,8 +102,7 @@ TEST(Init, AGroupWithoutWaitingIsInProgress) {
 
 TEST(Init, AbortEndsTheMakingOfARankWhosePeersNeverCome) {
   const IdBytes id = new_id();
-  Config config = new_config();
-  config.blocking = 0;
+  Config config = new_config(0);
   CommHandle comm = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), Result::in_progress);
   const auto begin = std::chrono::steady_clock::now();
@@ -156,8 +143,7 @@ TEST(Init, ConfigurationsOfOtherVersions) {
   wrong = new_config();
   wrong.size = 8;
   EXPECT_INVALID(init(&wrong), "was not initialised");
-  wrong = new_config();
-  wrong.blocking = 2;
+  wrong = new_config(2);
   EXPECT_INVALID(init(&wrong), "blocking is 2");
 }
 
@@ -184,9 +170,7 @@ TEST(Split, ByColourAndKey) {
   on_ranks(3, [](int rank, CommHandle comm) {
     CommHandle part = nullptr;
     OK(ncclCommSplit(comm, rank == 1 ? 7 : 0, -rank, &part, nullptr));
-    int own = -1, count = 0;
-    OK(ncclCommUserRank(part, &own));
-    OK(ncclCommCount(part, &count));
+    const int own = own_rank(part), count = rank_count(part);
     EXPECT_EQ(count, rank == 1 ? 1 : 2);
     EXPECT_EQ(own, rank == 0 ? 1 : 0) << "a greater key comes later";
     check_sum(part, own, count);
@@ -230,8 +214,7 @@ TEST(Split, ByOneThreadInAGroupTwice) {
 
 TEST(Split, WithoutWaitingTheParentIsInProgress) {
   on_ranks(2, [](int rank, CommHandle comm) {
-    Config config = new_config();
-    config.blocking = 0;
+    Config config = new_config(0);
     CommHandle part = nullptr;
     ASSERT_EQ(ncclCommSplit(comm, 0, rank, &part, &config), Result::in_progress) << last_error();
     EXPECT_EQ(state_after(comm, Result::in_progress), Result::success);
@@ -249,11 +232,9 @@ TEST(Shrink, LeavesOutARankThatDoesNotCall) {
     int excluded = 1;
     CommHandle rest = nullptr;
     OK(ncclCommShrink(comm, &excluded, 1, &rest, nullptr, 0));
-    int own = -1, count = 0;
-    OK(ncclCommUserRank(rest, &own));
-    OK(ncclCommCount(rest, &count));
+    const int own = own_rank(rest);
     EXPECT_EQ(own, rank == 0 ? 0 : rank - 1);
-    EXPECT_EQ(count, 3);
+    EXPECT_EQ(rank_count(rest), 3);
     check_sum(rest, own, 3);
     int first = 0;
     if (own != 0) {  // and once more
@@ -267,10 +248,7 @@ TEST(Shrink, LeavesOutARankThatDoesNotCall) {
 }
 
 TEST(Shrink, AbortsCallsThatWaitForTheRankThatIsLeftOut) {
-  const IdBytes id = new_id();
-  on_threads(3, [&](int rank) {
-    CommHandle comm = nullptr;
-    OK(ncclCommInitRank(&comm, 3, id, rank));
+  on_ranks_that_end(3, [&](int rank, CommHandle comm) {
     if (rank == 2) {  // is silent until it hears that the others have aborted
       EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
       EXPECT_OK(ncclCommAbort(comm));

@@ -13,10 +13,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
-  const IdBytes id = new_id();
-  on_threads(2, [&](int rank) {
-    CommHandle comm = nullptr;
-    OK(ncclCommInitRank(&comm, 2, id, rank));
+  on_ranks_that_end(2, [&](int rank, CommHandle comm) {
     check_sum(comm, rank, 2);
     if (rank == 1) {  // makes no call, so the other rank is stuck
       EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
@@ -44,10 +41,7 @@ TEST(Life, AWatchdogAsksWhileAnotherThreadIsStuckAndAborts) {
 
 /// `body(comm)` on rank 0 of two; rank 1 makes no call and leaves once rank 0 has aborted.
 void beside_a_silent_rank(const std::function<void(CommHandle)>& body) {
-  const IdBytes id = new_id();
-  on_threads(2, [&](int rank) {
-    CommHandle comm = nullptr;
-    OK(ncclCommInitRank(&comm, 2, id, rank));
+  on_ranks_that_end(2, [&](int rank, CommHandle comm) {
     if (rank == 0) return body(comm);
     EXPECT_EQ(state_after(comm, Result::success), Result::remote_error);
     EXPECT_OK(ncclCommAbort(comm));
@@ -108,9 +102,7 @@ TEST_P(LifeStuck, OnlyAnAbortEndsTheCommunicator) {
     OK(ncclGroupStart());
     EXPECT_TRUE(inside(ncclCommDestroy(comm)));
     EXPECT_OK(ncclGroupEnd()) << "a refused end adds nothing to the group";
-    int rank = -1;
-    EXPECT_OK(ncclCommUserRank(comm, &rank));
-    EXPECT_EQ(rank, 0);
+    EXPECT_EQ(own_rank(comm), 0);
     EXPECT_OK(ncclCommAbort(comm));
     stuck.join();
     EXPECT_INVALID(ncclCommDestroy(comm), "has been destroyed");
@@ -145,38 +137,31 @@ TEST(Life, AnAbortEndsADestructionThatWaits) {
     });
 }
 
-TEST(Life, AbortsInAGroupEndCallsOfAllItsCommunicators) {
-  // Each communicator lacks a rank's call, so that no one of them ends before its own abort.
-  OwnRanks first(2), second(2);
-  std::int32_t x = 1, y = 1;
-  HostStream a(first[0]), b(second[1]);
-  OK(sum_up(x, first[0], a.get()));
-  OK(sum_up(y, second[1], b.get()));
-  const auto begin = steady_clock::now();
-  OK(ncclGroupStart());
-  for (const OwnRanks* own : {&first, &second})
-    for (const CommHandle comm : own->comms) EXPECT_OK(ncclCommAbort(comm));
-  EXPECT_OK(ncclGroupEnd());
-  EXPECT_LT(steady_clock::now() - begin, seconds(20));
-  a.synchronize();
-  b.synchronize();
-  first.comms.clear();
-  second.comms.clear();
-}
-
-TEST(Life, AbortDoesNotWaitForAnotherCommunicatorOnTheDevice) {
-  OwnRanks first(2), second(2);
-  std::int32_t x = 1, y = 1;
-  HostStream a(first[0]), b(second[0]);
-  OK(sum_up(x, first[0], a.get()));
-  OK(sum_up(y, second[0], b.get()));
-  // One after the other, as a watchdog does that has a list of communicators.
-  for (OwnRanks* own : {&first, &second}) {
-    for (const CommHandle comm : own->comms) EXPECT_OK(ncclCommAbort(comm));
-    own->comms.clear();
+/// In a group, and one after the other, as a watchdog does that has a list of communicators. Each
+/// lacks a rank's call, so that none ends before its own abort: on another device, and on the same.
+TEST(Life, AbortsEndCallsBesideThoseOfAnotherCommunicator) {
+  for (const bool grouped : {true, false}) {
+    OwnRanks first(2), second(2);
+    std::int32_t x = 1, y = 1;
+    const int other = grouped ? 1 : 0;
+    HostStream a(first[0]), b(second[other]);
+    OK(sum_up(x, first[0], a.get()));
+    OK(sum_up(y, second[other], b.get()));
+    const auto begin = steady_clock::now();
+    if (grouped) {
+      OK(ncclGroupStart());
+    }
+    for (OwnRanks* own : {&first, &second}) {
+      for (const CommHandle comm : own->comms) EXPECT_OK(ncclCommAbort(comm));
+      own->comms.clear();
+    }
+    if (grouped) {
+      EXPECT_OK(ncclGroupEnd());
+    }
+    EXPECT_LT(steady_clock::now() - begin, seconds(20));
+    a.synchronize();
+    b.synchronize();
   }
-  a.synchronize();
-  b.synchronize();
 }
 
 TEST(Life, OneThreadDestroysRankAfterRank) {
@@ -217,8 +202,7 @@ TEST(Life, AfterItsEndsACommunicatorIsRefused) {
   Result state = Result::internal_error;
   OK(ncclCommGetAsyncError(comm, &state));
   EXPECT_EQ(state, Result::success);
-  int rank = -1;
-  EXPECT_OK(ncclCommUserRank(comm, &rank));
+  EXPECT_EQ(own_rank(comm), 0);
   OK(ncclCommDestroy(comm));
   EXPECT_INVALID(reduce(), "has been destroyed");
   EXPECT_INVALID(ncclCommDestroy(comm), "has been destroyed");
@@ -253,10 +237,7 @@ TEST(Life, AMessageThatDiffersIsReported) {
 }
 
 TEST(Life, ARankThatLeavesTooEarlyIsReported) {
-  const IdBytes id = new_id();
-  on_threads(2, [&](int rank) {
-    CommHandle comm = nullptr;
-    OK(ncclCommInitRank(&comm, 2, id, rank));
+  on_ranks_that_end(2, [&](int rank, CommHandle comm) {
     if (rank == 1) {
       EXPECT_OK(ncclCommDestroy(comm));
       return;
@@ -268,10 +249,7 @@ TEST(Life, ARankThatLeavesTooEarlyIsReported) {
 }
 
 TEST(Life, ARevokedCommunicatorMakesNoCalls) {
-  const IdBytes id = new_id();
-  on_threads(2, [&](int rank) {
-    CommHandle comm = nullptr;
-    OK(ncclCommInitRank(&comm, 2, id, rank));
+  on_ranks_that_end(2, [&](int rank, CommHandle comm) {
     OK(ncclCommRevoke(comm, 0));
     Result state = Result::internal_error;
     OK(ncclCommGetAsyncError(comm, &state));

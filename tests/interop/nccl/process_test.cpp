@@ -55,10 +55,7 @@ void work(int rank, CommHandle comm) {
   EXPECT_THAT(data, testing::Each(ranks - 1));
   CommHandle part = nullptr;
   OK(ncclCommSplit(comm, rank % 2, rank, &part, nullptr));
-  int own = -1, count = 0;
-  OK(ncclCommUserRank(part, &own));
-  OK(ncclCommCount(part, &count));
-  check_sum(part, own, count);
+  check_sum(part, own_rank(part), rank_count(part));
   EXPECT_OK(ncclCommDestroy(part));
   EXPECT_OK(ncclCommFinalize(comm));
   EXPECT_OK(ncclCommDestroy(comm));

@@ -48,12 +48,12 @@ inline IdBytes new_id() {
   return id;
 }
 
-inline Config new_config() {
+inline Config new_config(int blocking = unset) {
   Config config{};
   config.size = sizeof(Config);
   config.magic = magic_of_config;
   config.version = version;
-  config.blocking = unset;
+  config.blocking = blocking;
   return config;
 }
 
@@ -86,15 +86,37 @@ inline void on_threads(int ranks, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Runs `body(rank, comm)` on a thread each, with a communicator of all.
-inline void on_ranks(int ranks, const std::function<void(int, CommHandle)>& body) {
+/// Runs `body(rank, comm)` on a thread each, with a communicator of all, which the body ends.
+inline void on_ranks_that_end(int ranks, const std::function<void(int, CommHandle)>& body) {
   const IdBytes id = new_id();
   on_threads(ranks, [&](int rank) {
     CommHandle comm = nullptr;
     OK(ncclCommInitRank(&comm, ranks, id, rank));
     body(rank, comm);
+  });
+}
+/// The same, and ends the communicator afterwards.
+inline void on_ranks(int ranks, const std::function<void(int, CommHandle)>& body) {
+  on_ranks_that_end(ranks, [&](int rank, CommHandle comm) {
+    body(rank, comm);
     EXPECT_OK(ncclCommDestroy(comm));
   });
+}
+
+inline int own_rank(CommHandle comm) {
+  int rank = -1;
+  EXPECT_OK(ncclCommUserRank(comm, &rank));
+  return rank;
+}
+inline int rank_count(CommHandle comm) {
+  int count = 0;
+  EXPECT_OK(ncclCommCount(comm, &count));
+  return count;
+}
+inline int device_of(CommHandle comm) {
+  int device = -1;
+  EXPECT_OK(ncclCommCuDevice(comm, &device));
+  return device;
 }
 
 /// Communicators of ranks that one thread drives.
@@ -120,18 +142,14 @@ class OwnRanks {
 /// A stream of the host target on the device of `comm`, which calls don't wait for.
 class HostStream {
  public:
-  explicit HostStream(CommHandle comm) : backend_(open(comm)), stream_(backend_) {}
+  explicit HostStream(CommHandle comm)
+      : backend_(open_backend(BackendKind::host, device_of(comm))), stream_(backend_) {}
   StreamHandle get() const { return static_cast<StreamHandle>(stream_.native()); }
   void synchronize() { backend_->synchronize(stream_.native()); }
   void begin_capture() { backend_->begin_capture(stream_.native()); }
   std::unique_ptr<Graph> end_capture() { return backend_->end_capture(stream_.native()); }
 
  private:
-  static std::shared_ptr<Backend> open(CommHandle comm) {
-    int device = -1;
-    EXPECT_OK(ncclCommCuDevice(comm, &device));
-    return open_backend(BackendKind::host, device);
-  }
   std::shared_ptr<Backend> backend_;
   Stream stream_;
 };

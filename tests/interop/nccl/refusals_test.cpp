@@ -126,10 +126,7 @@ TEST(Refusals, EndTheOtherRanksCall) {
        },
        "is no operation"}};
   for (const Wrong& wrong : wrongs) {
-    const IdBytes id = new_id();
-    on_threads(2, [&](int rank) {
-      CommHandle comm = nullptr;
-      OK(ncclCommInitRank(&comm, 2, id, rank));
+    on_ranks_that_end(2, [&](int rank, CommHandle comm) {
       const auto value = [](std::uint64_t call, int of, std::size_t i) {
         return static_cast<std::int32_t>(plait::test::hash(call, static_cast<unsigned>(of), i) >>
                                          40);
