@@ -115,48 +115,32 @@ void halos(void) {
           "plait_neighbor_all_to_all_v: rank", "send_peers is NULL");
 }
 
+/* What the C interface refuses itself, and what tells that each argument reaches the library. */
 void refused_messages(void) {
-  const int peers[] = {-1, ranks, 0x7fffffff};
-  const size_t beyond = (size_t)-1 / 8;
   double send[4] = {1, 2, 3, 4}, recv[4] = {0, 0, 0, 0};
   size_t* counts = calloc((size_t)ranks, sizeof *counts);
   size_t* zeros = calloc((size_t)ranks, sizeof *zeros);
   plait_statistics before = PLAIT_STATISTICS_INIT, after = PLAIT_STATISTICS_INIT;
   char number[40];
-  unsigned i;
   int null;
   OK(plait_statistics_of(comm, &before));
-  for (i = 0; i < sizeof peers / sizeof *peers; ++i) {
-    sprintf(number, "peer %d is none of the ranks", peers[i]);
-    INVALID(plait_send(comm, send, 1, PLAIT_F64, peers[i], stream, NULL), "send: rank", number);
-    INVALID(plait_recv(comm, recv, 1, PLAIT_F64, peers[i], stream, NULL), "recv: rank", number);
-    INVALID(plait_send_recv(comm, send, 1, peers[i], recv, 1, rank, PLAIT_F64, stream, NULL),
-            "send_recv: rank", number);
-    INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, peers[i], PLAIT_F64, stream, NULL),
-            "send_recv: rank", number);
-  }
+  sprintf(number, "peer %d is none of the ranks", ranks);
+  INVALID(plait_send(comm, send, 1, PLAIT_F64, ranks, stream, NULL), "send: rank", number);
+  INVALID(plait_recv(comm, recv, 1, PLAIT_F64, ranks, stream, NULL), "recv: rank", number);
+  INVALID(plait_send_recv(comm, send, 1, ranks, recv, 1, rank, PLAIT_F64, stream, NULL),
+          "send_recv: rank", number);
+  INVALID(plait_send_recv(comm, send, 1, rank, recv, 1, ranks, PLAIT_F64, stream, NULL),
+          "send_recv: rank", number);
   INVALID(plait_send(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "send: rank", "send is null",
           "2");
   INVALID(plait_recv(comm, NULL, 2, PLAIT_F64, rank, stream, NULL), "recv: rank", "recv is null",
           "2");
-  INVALID(plait_send(comm, send, (size_t)-1, PLAIT_F64, rank, stream, NULL), "send: rank",
-          "overflows");
-
-  /* With itself: alone, of another length or type, and in the memory that it sends. */
-  INVALID(plait_send(comm, send, 1, PLAIT_F64, rank, stream, NULL), "send: rank", "sends to itself",
-          "one group");
   INVALID(plait_send_recv(comm, send, 2, rank, recv, 3, rank, PLAIT_F64, stream, NULL),
           "send_recv: rank", "2 f64", "3 f64");
-  INVALID(plait_send_recv(comm, send, 2, rank, send + 1, 2, rank, PLAIT_F64, stream, NULL),
-          "send_recv: rank", "same memory");
   OK(plait_group_start());
   OK(plait_send(comm, send, 2, PLAIT_F64, rank, stream, NULL));
   OK(plait_recv(comm, recv, 2, PLAIT_I64, rank, stream, NULL));
   INVALID(plait_group_end(), "sends to itself", "2 f64", "2 i64");
-  OK(plait_group_start());
-  OK(plait_send_recv(comm, send, 2, rank, recv, 2, rank, PLAIT_F64, stream, NULL));
-  OK(plait_send(comm, send, 2, PLAIT_F64, ranks, stream, NULL));
-  INVALID(plait_group_end(), "send: rank", "peer", "nothing of the group was enqueued");
 
   for (null = 0; null < 4; ++null) {
     static const char* const names[] = {"send_counts", "send_displacements", "recv_counts",
@@ -175,13 +159,6 @@ void refused_messages(void) {
   INVALID(
       plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
       "all_to_all_v: rank", "sends to itself", "receives 0");
-  INVALID(
-      plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL),
-      "all_to_all_v: rank", "send is null");
-  zeros[rank] = beyond;
-  INVALID(
-      plait_all_to_all_v(comm, send, counts, zeros, recv, counts, counts, PLAIT_F64, stream, NULL),
-      "all_to_all_v: rank", "displacement", "overflows");
   OK(plait_synchronize(comm, stream));
   OK(plait_statistics_of(comm, &after));
   CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls &&
