@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -273,10 +274,9 @@ TEST_F(Calibrating, TimesInPlaitTuningAreForTheirCommunicatorAlone) {
     EXPECT_THAT(explained(*alone), Not(HasSubstr("PLAIT_TUNING")));
     EXPECT_THAT(explained(comm.duplicate()), HasSubstr(", by PLAIT_TUNING\n"));
   });
-  auto bootstraps = make_thread_bootstraps(3);
-  on_threads(3, [&](int rank) {
+  with_bootstraps(3, [](std::unique_ptr<Bootstrap> bootstrap, int) {
     const std::string said = message_of(ErrorCode::invalid_argument, [&] {
-      Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), options());
+      Communicator::create(std::move(bootstrap), options());
     });
     EXPECT_THAT(said, HasSubstr("there \"2 ranks on 1 nodes\", here \"3 ranks on 1 nodes\""));
   });

@@ -302,16 +302,14 @@ TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
 /// The calls under way still end, on all ranks, and rightly.
 TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
   constexpr std::size_t count = 20'000;
-  for (const char* algorithm : {"", "ring", "oneshot_ll", "twoshot_ll"}) {
-    auto bootstraps = make_thread_bootstraps(GetParam());
-    on_threads(GetParam(), [&](int rank) {
+  for (const char* algorithm : {"", "ring", "oneshot_ll", "twoshot_ll"})
+    with_bootstraps(GetParam(), [&](std::unique_ptr<Bootstrap> bootstrap, int rank) {
       std::shared_ptr<Backend> backend;
       std::unique_ptr<Words> send, recv;  // outlive the communicator
       std::unique_ptr<Pipeline> pipeline;
       std::optional<Stream> stream;
       {
-        Communicator comm = Communicator::create(
-            std::move(bootstraps[static_cast<std::size_t>(rank)]), test_options());
+        Communicator comm = Communicator::create(std::move(bootstrap), test_options());
         backend = backend_of(comm).again();
         send = std::make_unique<Words>(backend, Words::Kind::device, count);
         recv = std::make_unique<Words>(backend, Words::Kind::device, count);
@@ -324,7 +322,6 @@ TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
       }
       expect_outcome(*pipeline, *stream, 20);
     });
-  }
 }
 
 }  // namespace

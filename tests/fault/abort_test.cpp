@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -335,10 +336,8 @@ TEST_P(Split, NoneForANegativeColour) {
 }
 
 TEST_P(Split, PartsOutliveTheWhole) {
-  on_threads(GetParam(), [bootstraps = std::make_shared<std::vector<std::unique_ptr<Bootstrap>>>(
-                              make_thread_bootstraps(GetParam()))](int rank) {
-    std::optional<Communicator> whole = Communicator::create(
-        std::move((*bootstraps)[static_cast<std::size_t>(rank)]), test_options());
+  with_bootstraps(GetParam(), [](std::unique_ptr<Bootstrap> bootstrap, int) {
+    std::optional<Communicator> whole = Communicator::create(std::move(bootstrap), test_options());
     Communicator part = whole->duplicate();
     whole.reset();
     Arena arena(part);

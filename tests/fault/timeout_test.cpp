@@ -233,10 +233,9 @@ TEST_F(Left, BeforeItReceives) {
 /// they do among themselves.
 TEST_F(Left, AfterItsPart) {
   std::atomic<bool> gone = false;
-  auto bootstraps = make_thread_bootstraps(3);
-  on_threads(3, [&](int rank) {
-    auto comm = std::make_unique<Communicator>(
-        Communicator::create(std::move(bootstraps[static_cast<std::size_t>(rank)]), patient()));
+  with_bootstraps(3, [&](std::unique_ptr<Bootstrap> bootstrap, int rank) {
+    auto comm =
+        std::make_unique<Communicator>(Communicator::create(std::move(bootstrap), patient()));
     auto memory = std::make_unique<Arena>(*comm);
     Arena& arena = *memory;
     comm->bootstrap().barrier();

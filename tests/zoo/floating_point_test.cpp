@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "support/ranks.hpp"
@@ -157,11 +158,8 @@ TEST(FloatingPointAtCreation, TheCallersEnvironmentChangesNothing) {
   constexpr int ranks = 2;
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
   for (const unsigned environment : environments) {
-    auto bootstraps = make_thread_bootstraps(ranks);
-    on_threads(ranks, [&](int rank) {
+    with_bootstraps(ranks, [&](std::unique_ptr<Bootstrap> bootstrap, int) {
       const InEnvironment caller(environment);
-      auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
-      bootstrap->set_timeout(patience);
       Communicator comm = Communicator::create(std::move(bootstrap), test_options());
       Communicator part = comm.duplicate();
       auto data = part.allocate<std::uint8_t>(4);

@@ -71,10 +71,8 @@ class GpuDirect : public testing::TestWithParam<std::vector<int>> {
   void expect_refusal(const std::string& words) {
     const std::vector<int>& nodes = GetParam();
     const int ranks = static_cast<int>(nodes.size());
-    auto bootstraps = make_thread_bootstraps(ranks);
-    on_threads(ranks, [&](int rank) {
-      auto on_node = std::make_unique<PretendNodes>(
-          std::move(bootstraps[static_cast<std::size_t>(rank)]), nodes);
+    with_bootstraps(ranks, [&](std::unique_ptr<Bootstrap> bootstrap, int) {
+      auto on_node = std::make_unique<PretendNodes>(std::move(bootstrap), nodes);
       expect_throws(
           ErrorCode::unsupported,
           [&] {

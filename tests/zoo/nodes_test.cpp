@@ -83,10 +83,8 @@ TEST_P(SeveralNodes, GraphsAreReplayed) {
 
 TEST(NodesWithoutMpi, CanNotTakeItForMessages) {
   const ScopedEnvironment mpi("PLAIT_NET", "mpi");
-  auto bootstraps = make_thread_bootstraps(2);
-  on_threads(2, [&](int rank) {
-    auto nodes = std::make_unique<PretendNodes>(
-        std::move(bootstraps[static_cast<std::size_t>(rank)]), std::vector<int>{0, 1});
+  with_bootstraps(2, [](std::unique_ptr<Bootstrap> bootstrap, int) {
+    auto nodes = std::make_unique<PretendNodes>(std::move(bootstrap), std::vector<int>{0, 1});
     expect_throws(
         ErrorCode::unsupported, [&] { Communicator::create(std::move(nodes), test_options()); },
         "PLAIT_NET=mpi: this program has not loaded libplait-mpi");

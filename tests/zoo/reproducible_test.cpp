@@ -386,10 +386,7 @@ TEST_F(ReproducibleTrio, TakesRulesThatFit) {
 }
 
 TEST_F(ReproducibleTrio, IsAgreedOn) {
-  auto bootstraps = make_thread_bootstraps(3);
-  on_threads(3, [&](int rank) {
-    auto& bootstrap = bootstraps[static_cast<std::size_t>(rank)];
-    bootstrap->set_timeout(patience);
+  with_bootstraps(3, [](std::unique_ptr<Bootstrap> bootstrap, int rank) {
     CommunicatorOptions options = test_options();
     options.reproducible = rank == 2;
     expect_throws(
