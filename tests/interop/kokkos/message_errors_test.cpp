@@ -89,27 +89,19 @@ TEST(Errors, OfAllToAllV) {
   const std::string extent = std::to_string(4 * n), before = std::to_string(4 * n - 1);
   const std::string src = "src \"x\" (" + extent + ") is too short: the block for";
   const std::string dst = "dst \"y\" (" + extent + ") is too short: the block from";
-  for (const std::size_t count : {std::size_t{5}, far}) {
-    const auto more = changed(counts, count);
+  // Counts of the last block, and where it begins.
+  const std::vector<std::pair<std::size_t, std::size_t>> wrong{
+      {5, 4 * n - 4}, {far, 4 * n - 4}, {4, 4 * n - 3}, {4, 4 * n + 1}, {4, far}, {4, far - 3}};
+  for (const auto& [count, at] : wrong) {
+    const auto more = changed(counts, count), further = changed(displacements, at);
     EXPECT_EQ(error_of([&] {
-                kokkos::all_to_all_v(comm(), x, {more, displacements}, y, good);
+                kokkos::all_to_all_v(comm(), x, {more, further}, y, good);
               }),
-              short_of(src, 4 * n - 4, count));
+              short_of(src, at, count));
     EXPECT_EQ(error_of([&] {
-                kokkos::all_to_all_v(comm(), x, good, y, {more, displacements});
+                kokkos::all_to_all_v(comm(), x, good, y, {more, further});
               }),
-              short_of(dst, 4 * n - 4, count));
-  }
-  for (const std::size_t at : {4 * n - 3, 4 * n + 1, far, far - 3}) {
-    const auto further = changed(displacements, at);
-    EXPECT_EQ(error_of([&] {
-                kokkos::all_to_all_v(comm(), x, {counts, further}, y, good);
-              }),
-              short_of(src, at, 4));
-    EXPECT_EQ(error_of([&] {
-                kokkos::all_to_all_v(comm(), x, good, y, {counts, further});
-              }),
-              short_of(dst, at, 4));
+              short_of(dst, at, count));
   }
   const Vector less = Kokkos::subview(y, std::make_pair(std::size_t{0}, 4 * n - 1));
   EXPECT_EQ(error_of([&] { kokkos::all_to_all_v(comm(), x, good, less, good); }),
