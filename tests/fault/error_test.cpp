@@ -39,14 +39,7 @@ TEST_P(Errors, NullPointersWithoutElementsAreFine) {
   });
 }
 
-TEST_P(Errors, MessagesThatOverlapAreNamed) {
-  expect_refused(
-      ErrorCode::invalid_argument,
-      AllOf(HasSubstr("send_recv: rank"), HasSubstr("send and recv use the same memory")),
-      [](Communicator& comm, Arena& arena) {
-        auto* x = static_cast<float*>(arena.send.device());
-        comm.send_recv(x, 10, comm.rank(), x + 5, 10, comm.rank(), DataType::f32);
-      });
+TEST_P(Errors, BlocksThatOverlapAreNamed) {
   expect_refused(
       ErrorCode::invalid_argument,
       AllOf(HasSubstr("all_to_all_v: rank"),
@@ -79,14 +72,6 @@ TEST_P(Errors, CopiesFromOrToNowhere) {
                      if (to) comm.copy(buffer.data() + 8, arena.send.device(), 1000);
                      else comm.copy(arena.send.device(), buffer.data() + 8, 1000);
                    });
-}
-
-TEST_P(Errors, TheOptionSymmetricOfASend) {
-  expect_refused(ErrorCode::invalid_argument,
-                 AllOf(HasSubstr("send: rank"), HasSubstr("`symmetric` is for send_recv")),
-                 [](Communicator& comm, Arena& arena) {
-                   comm.send(arena.send.device(), count, DataType::f32, 0, {}, {.symmetric = true});
-                 });
 }
 
 TEST_P(Errors, AnAlgorithmOfAnotherCollective) {
