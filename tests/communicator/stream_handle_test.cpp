@@ -26,21 +26,12 @@ char anybody;  // an address that is no stream
 const StreamRef each_threads_own(reinterpret_cast<CUstream_st*>(&anybody));
 
 /// The host target as devices of CUDA.
-class StandIn final : public ForwardingBackend {
+class StandIn final : public HostAsCuda {
  public:
-  explicit StandIn(int ordinal)
-      : ForwardingBackend(open_backend(BackendKind::host, ordinal)),
-        info_(ForwardingBackend::info()) {
-    info_.backend = BackendKind::cuda;
-    info_.id = "stand-in " + std::to_string(ordinal);
-  }
-  const DeviceInfo& info() const noexcept override { return info_; }
+  explicit StandIn(int ordinal) : HostAsCuda(ordinal, "stand-in " + std::to_string(ordinal)) {}
   bool names_one_stream(NativeStream stream) const noexcept override {
     return stream != each_threads_own.native();
   }
-
- private:
-  DeviceInfo info_;
 };
 
 const BackendRegistration registration = stand_in_for_cuda<StandIn>();
