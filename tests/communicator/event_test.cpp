@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,17 +16,9 @@
 namespace plait::test {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 PLAIT_FOR_RANKS(Events, testing::Values(1, 2, 3));
-
-void expect_ends(Event& event) {
-  const auto late = std::chrono::steady_clock::now() + patience;
-  while (!event.test() && std::chrono::steady_clock::now() < late)
-    std::this_thread::sleep_for(100us);
-  EXPECT_TRUE(event.test());
-}
 
 /// By Plait's event, by its copy, by its handle and, on GPUs, by an event that is the runtime's.
 TEST_P(Events, OrderStreams) {
@@ -84,7 +74,7 @@ TEST_P(Events, PollingNeedsNoOtherWait) {
     for (int i = 0; i < 20; ++i) comm.barrier({}, {.blocking = true});
     comm.barrier();
     event.record();
-    expect_ends(event);
+    EXPECT_TRUE(comes_true([&] { return event.test(); }));
     comm.synchronize();
     comm.bootstrap().barrier();
   });
@@ -111,7 +101,7 @@ TEST(EventsOfOne, OutliveTheCommunicator) {
   });
   event->record(*stream);
   event->wait(*stream);
-  expect_ends(*event);
+  EXPECT_TRUE(comes_true([&] { return event->test(); }));
 }
 
 TEST(EventsOfOne, MistakesAreRefused) {

@@ -2,14 +2,25 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "backends/backend.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
+
+/// Polls until the condition holds, or for too long, and says whether it holds.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  const auto late = std::chrono::steady_clock::now() + patience;
+  while (!condition() && std::chrono::steady_clock::now() < late)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  return condition();
+}
 
 /// Holds a stream until it is opened.
 class Gate {
