@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
@@ -65,10 +67,11 @@ class ReductionOf {
         subject_.symmetric ? 0 : static_cast<std::size_t>(comm_.rank() % 2) * sizeof(T);
     send_.place(offset, sent_ * sizeof(T));
     recv_.place(offset, count_ * sizeof(T));
-    for (std::size_t i = 0; i < sent_; ++i) {
-      const T x = element(i);
-      std::memcpy(send_.image() + i * sizeof(T), &x, sizeof(T));
-    }
+    for (std::size_t i = 0; i < sent_; ++i) send_.set<T>(i, element(i));
+    // Where the caller has traps, a sum that reads beyond the input traps there.
+    if constexpr (std::is_floating_point_v<T>)
+      for (std::size_t i = sent_; i < sent_ + 32; ++i)
+        send_.set<T>(i, std::numeric_limits<T>::signaling_NaN());
     send_.upload({});
     recv_.upload({});
     comm_.synchronize();
