@@ -1,4 +1,5 @@
-// Views of bool, complex numbers and pairs, and the operations that only some value types have.
+// Views of bool and of pairs, and the operations that only some value types have. collectives_test
+// has numbers of each type.
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
@@ -57,34 +58,6 @@ TEST(ValueTypes, Bool) {
     ASSERT_EQ(all(i), of(i / count, i % count)) << "all_gather, element " << i;
   for (std::size_t i = 0; i < count; ++i)
     ASSERT_EQ(last(i), of(static_cast<std::size_t>(previous()), i)) << "send_recv, element " << i;
-}
-
-TEST(ValueTypes, Bits) {
-  const auto of = [](std::size_t r, std::size_t i) {
-    return static_cast<short>(1234 * element(r, i) + element(r, i + 1));
-  };
-  check_all_reduce<short>(ReduceOp::bxor, of,
-                          [](short a, short b) { return static_cast<short>(a ^ b); });
-}
-
-/// Products are exact: the parts of a term are 0, 1 or 2, with either sign.
-template <class T>
-void check_complex() {
-  using Part = typename T::value_type;
-  const auto of = [](std::size_t r, std::size_t i) {
-    return T(static_cast<Part>(element(r, i) % 5) - 2,
-             static_cast<Part>(element(r, i + 1) % 3) - 1);
-  };
-  check_all_reduce<T>(ReduceOp::prod, of, [](const T& a, const T& b) { return T(a * b); });
-  const Line<T> scaled = filled<T>(of);
-  kokkos::all_reduce(comm(), scaled, ReduceOp::premul_sum, {.scale = 0.5});
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(scaled(i), fold(of, i, [](const T& a, const T& b) { return T(a + b); }) * Part(0.5))
-        << "premul_sum, element " << i;
-}
-TEST(ValueTypes, Complex) {
-  check_complex<Kokkos::complex<float>>();
-  check_complex<std::complex<double>>();
 }
 
 /// Element i of rank r's part of a field with many equal values.
