@@ -32,36 +32,6 @@ TEST(Group, SeveralCommunicatorsAndDevicesOfOneThread) {
   EXPECT_THAT(b, Each(30));
 }
 
-/// Rank 2 has no message of `first`, and rank 1 names its communicators the other way round.
-TEST(Group, TwoCommunicatorsOnOneStream) {
-  const IdBytes other = new_id();
-  on_ranks(3, [&](int rank, CommHandle first) {
-    CommHandle second = nullptr;
-    OK(ncclCommInitRank(&second, 3, other, rank));
-    HostStream stream(first);
-    const auto value = [](int of, int i) { return 1000 * (of + 1) + 37 * i * (of + 2); };
-    std::vector<std::int32_t> data;
-    for (int i = 0; i < 4; ++i) data.push_back(value(rank, i));
-    OK(ncclGroupStart());
-    if (rank == 0) {
-      OK(ncclSend(&data[0], 1, int32, 1, first, stream.get()));
-    } else if (rank == 1) {
-      OK(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get()));
-      OK(ncclRecv(&data[1], 1, int32, 0, first, stream.get()));
-    }
-    if (rank != 1) {
-      OK(ncclAllReduce(&data[2], &data[2], 1, int32, op_sum, second, stream.get()));
-    }
-    OK(ncclAllReduce(&data[3], &data[3], 1, int32, op_sum, first, stream.get()));
-    OK(ncclGroupEnd());
-    stream.synchronize();
-    const auto sum = [&](int i) { return value(0, i) + value(1, i) + value(2, i); };
-    EXPECT_THAT(data, ElementsAre(value(rank, 0), rank == 1 ? value(0, 0) : value(rank, 1), sum(2),
-                                  sum(3)));
-    EXPECT_OK(ncclCommDestroy(second));
-  });
-}
-
 TEST(Group, MessagesGoRoundInOneThread) {
   const OwnRanks own(3);
   std::vector<std::int32_t> send = {1, 2, 3}, recv(3);
@@ -170,17 +140,6 @@ TEST(Group, MessagesThatOverlap) {
     EXPECT_EQ(Numbers(at(0, 7), at(1, 7)), block_of(4, before, 2));
     const Numbers old = data(4, rank);
     EXPECT_EQ(Numbers(at(0), at(0, 7)), Numbers(old.begin(), old.begin() + 7));
-  });
-}
-
-TEST(Group, AMessageToTheOwnRank) {
-  on_ranks(1, [](int, CommHandle comm) {
-    std::int32_t from = 5, to = 0;
-    OK(ncclGroupStart());
-    OK(ncclSend(&from, 1, int32, 0, comm, nullptr));
-    OK(ncclRecv(&to, 1, int32, 0, comm, nullptr));
-    OK(ncclGroupEnd());
-    EXPECT_EQ(to, 5);
   });
 }
 
