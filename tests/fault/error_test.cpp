@@ -10,7 +10,6 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "fault/refused.hpp"
 #include "support/errors.hpp"
@@ -37,21 +36,6 @@ TEST_P(Errors, NullPointersWithoutElementsAreFine) {
     comm.synchronize();
     check(comm, arena, {.algorithm = {}, .count = 5});
   });
-}
-
-TEST_P(Errors, BlocksThatOverlapAreNamed) {
-  expect_refused(
-      ErrorCode::invalid_argument,
-      AllOf(HasSubstr("all_to_all_v: rank"),
-            HasSubstr("the block for rank 0 and the block from rank 0 use the same memory")),
-      [](Communicator& comm, Arena& arena) {
-        std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size())),
-            displacements(counts.size());
-        counts[0] = 10;
-        auto* x = static_cast<float*>(arena.send.device());
-        comm.all_to_all_v(x, {counts, displacements}, x + 5, {counts, displacements},
-                          DataType::f32);
-      });
 }
 
 TEST_P(Errors, CopiesFromOrToNowhere) {

@@ -99,6 +99,15 @@ TEST_P(Messages, BadArgumentsAreRefused) {
                    fmt::format("{} send counts, with {} ranks", ranks + 1, ranks));
     expect_invalid(all_to_all_v(ones, large), "displacement");
     expect_invalid(all_to_all_v(large, zeros), "overflows");
+    std::vector<std::size_t> for_first = zeros;
+    for_first[0] = 2;
+    expect_invalid(
+        [&] {
+          comm.all_to_all_v(from, {for_first, zeros}, static_cast<std::byte*>(from) + 4,
+                            {for_first, zeros}, f32);
+        },
+        "all_to_all_v: " + who,
+        "the block for rank 0 and the block from rank 0 use the same memory");
     messages.expect_untouched();
 
     // Nothing at all is no message.
