@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <thread>
 
 #include "algorithms/contract/collectives.hpp"
+#include "communicator/streams.hpp"
 #include "plait/communicator.hpp"
 #include "support/data.hpp"
 #include "support/ranks.hpp"
@@ -65,11 +64,7 @@ class Blocks {
 
 /// Polls until the stream is empty.
 inline void poll(Communicator& comm, StreamRef stream) {
-  const auto late = std::chrono::steady_clock::now() + patience;
-  while (!comm.test(stream)) {
-    if (std::chrono::steady_clock::now() > late) FAIL() << "the stream is never empty";
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  ASSERT_TRUE(comes_true([&] { return comm.test(stream); })) << "the stream is never empty";
 }
 
 }  // namespace plait::test

@@ -191,13 +191,13 @@ TEST_P(Order, EventsJoinStreams) {
 /// While one stream is captured, another thread of the same rank works with the same communicator.
 TEST_P(Order, CapturesBesideOtherWork) {
   run_ranks(GetParam(), [](Communicator& comm, int) {
-    Message captured(comm, 777), plain(comm, 2000);
+    Message inside(comm, 777), plain(comm, 2000);
     const Stream stream = comm.create_stream(), other = comm.create_stream();
     comm.bootstrap().barrier();
     std::unique_ptr<Message> late;
     std::optional<Communicator> twin;
-    const auto graph = capture(comm, stream, [&] {
-      captured->round(comm, stream);
+    const auto graph = captured(comm, stream, [&] {
+      inside->round(comm, stream);
       elsewhere(comm, [&] {
         plain->round(comm, other);
         const Stream more = comm.create_stream();
@@ -208,9 +208,9 @@ TEST_P(Order, CapturesBesideOtherWork) {
         twin->barrier(more);
         comm.synchronize(more);
       });
-      captured->round(comm, stream);
+      inside->round(comm, stream);
       plain->round(comm, other);  // by the thread that captures
-      captured->round(comm, stream);
+      inside->round(comm, stream);
     });
     expect_right(comm, *plain, other, 2);
     for (int i = 0; i < 10; ++i) {
@@ -218,7 +218,7 @@ TEST_P(Order, CapturesBesideOtherWork) {
       (*late)->round(comm, stream);
       (*late)->round(*twin, stream);
     }
-    expect_right(comm, *captured, stream, 30);
+    expect_right(comm, *inside, stream, 30);
     expect_right(comm, **late, stream, 21);
     comm.bootstrap().barrier();
   });
@@ -234,7 +234,7 @@ TEST_P(Order, CallsOfOneCaptureRunOneAfterAnother) {
     Message here(comm, 512), there(comm, 512);
     const Stream stream = comm.create_stream(), other = comm.create_stream();
     const auto forked = backend.create_event(false), joined = backend.create_event(false);
-    const auto graph = capture(comm, stream, [&] {
+    const auto graph = captured(comm, stream, [&] {
       forked->record(stream.native());
       forked->wait_in(other.native());
       for (int i = 0; i < 10; ++i) {
@@ -258,8 +258,8 @@ TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
     Message small(comm, 512), plain(comm, 64), big(comm, large());
     const Stream stream = comm.create_stream();
     comm.bootstrap().barrier();
-    const auto one = capture(comm, stream, [&] { small->round(comm, stream); });
-    const auto two = capture(comm, stream, [&] {
+    const auto one = captured(comm, stream, [&] { small->round(comm, stream); });
+    const auto two = captured(comm, stream, [&] {
       small->round(comm, stream);
       big->round(comm, stream);
     });
@@ -267,7 +267,7 @@ TEST_P(Order, GraphsAndPlainCallsTakeTurns) {
     std::erase_if(algorithms, [&](const std::string& name) {  // some refuse integers
       return !is_served(comm, {.algorithm = name, .type = DataType::u32, .symmetric = true});
     });
-    const auto all = capture(comm, stream, [&] {
+    const auto all = captured(comm, stream, [&] {
       for (const std::string& algorithm : algorithms)
         for (Message* message : {&small, &big})
           (*message)->round(comm, stream, {.algorithm = algorithm});

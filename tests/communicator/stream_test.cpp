@@ -18,6 +18,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Work of the stream at whose end `finished` is set.
+void finish_late(Backend& backend, NativeStream stream, std::atomic<bool>& finished) {
+  backend.host_call(stream, [&finished] {
+    std::this_thread::sleep_for(20ms);
+    finished = true;
+  });
+}
+
 TEST_F(Streams, WorkRunsInOrder) {
   const NativeStream s = stream();
   std::vector<int> order;
@@ -256,16 +264,11 @@ TEST_F(Streams, SynchronizeDeviceWaitsForAllStreams) {
 TEST_F(Streams, DestroyingAStreamFinishesItsWork) {
   std::atomic<bool> finished = false;
   const NativeStream s = backend().create_stream();
-  backend().host_call(s, [&] {
-    std::this_thread::sleep_for(20ms);
-    finished = true;
-  });
+  finish_late(backend(), s, finished);
   backend().destroy_stream(s);
   // CUDA returns at once and lets the work finish by itself. The other targets wait for it.
-  const auto late = std::chrono::steady_clock::now() + patience;
-  while (target() == BackendKind::cuda && !finished && std::chrono::steady_clock::now() < late)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(finished);
+  EXPECT_TRUE(target() == BackendKind::cuda ? comes_true([&] { return finished.load(); })
+                                            : finished.load());
 }
 
 /// Not for later work: another thread may never stop giving the stream work.
@@ -301,10 +304,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForTheStreamsOfAllBackends) {
   const auto again = backend().again();
   for (const NativeStream s : {stream(), NativeStream{}}) {
     std::atomic<bool> finished = false;
-    backend().host_call(s, [&] {
-      std::this_thread::sleep_for(20ms);
-      finished = true;
-    });
+    finish_late(backend(), s, finished);
     again->synchronize_device();
     EXPECT_TRUE(finished);
   }
@@ -315,10 +315,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForWorkBeforeACapture) {
   if (target() != BackendKind::host) GTEST_SKIP() << "GPUs refuse to wait in a capture";
   const NativeStream s = stream();
   std::atomic<bool> finished = false;
-  backend().host_call(s, [&] {
-    std::this_thread::sleep_for(20ms);
-    finished = true;
-  });
+  finish_late(backend(), s, finished);
   backend().begin_capture(s);
   backend().synchronize_device();
   EXPECT_TRUE(finished);
@@ -331,10 +328,7 @@ TEST_F(Streams, SynchronizeDeviceWaitsForAllWhatEverIsThrown) {
   const NativeStream bad = stream(), slow = stream();
   std::atomic<bool> finished = false;
   backend().host_call(bad, [] { throw Error(ErrorCode::backend, "a task's"); });
-  backend().host_call(slow, [&] {
-    std::this_thread::sleep_for(20ms);
-    finished = true;
-  });
+  finish_late(backend(), slow, finished);
   backend().synchronize_device();
   EXPECT_TRUE(finished);
   EXPECT_THROW(backend().synchronize(bad), Error) << "a wait for the stream reports it";

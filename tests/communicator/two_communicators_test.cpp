@@ -42,7 +42,7 @@ class Pair {
   }
   void capture_graph(int which) {
     Side& side = sides_[which];
-    side.graph = capture(comm(side), *side.stream, [&] {
+    side.graph = captured(comm(side), *side.stream, [&] {
       for (const auto& message : side.messages) (*message)->round(comm(side), *side.stream);
     });
   }

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 
 #include "communicator/order/pipeline.hpp"
 #include "support/ranks.hpp"
@@ -25,14 +23,6 @@ inline void expect_outcome(Pipeline& pipeline, StreamRef stream, int rounds) {
 inline void expect_right(Communicator& comm, Pipeline& pipeline, StreamRef stream, int rounds) {
   comm.synchronize(stream);  // throws if the communicator is broken
   expect_outcome(pipeline, stream, rounds);
-}
-
-inline std::unique_ptr<Graph> capture(Communicator& comm, const Stream& stream,
-                                      const std::function<void()>& work) {
-  const DeviceScope device(backend_of(comm));
-  backend_of(comm).begin_capture(stream.native());
-  work();
-  return backend_of(comm).end_capture(stream.native());
 }
 
 inline void launch(Communicator& comm, Graph& graph, StreamRef stream) {
