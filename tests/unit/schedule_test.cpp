@@ -1,5 +1,5 @@
 // The schedules of recursive doubling and the slices of copy_engine with 1 to 16 ranks, simulated
-// on the host without memory or threads. ring_test has the rings.
+// on the host without memory or threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
