@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
-#include "algorithms/contract/algorithm.hpp"
 #include "algorithms/nodes/rails_doubling/plan.hpp"
 
 namespace plait::rails_doubling {
@@ -131,20 +130,6 @@ TEST_P(RailsDoubling, AStageHasEachPeerToItself) {
     }
     EXPECT_EQ(to, from);
     EXPECT_TRUE(rail.outgoing(0).exists()) << "a node's sum has nowhere to go";
-  }
-}
-
-/// However many nodes there are.
-TEST(RailsDoublingSupport, ServesManyNodes) {
-  for (const char* const name : {"rails_doubling", "leaders_doubling"}) {
-    const Algorithm* const algorithm = Registry::instance().find(name);
-    ASSERT_NE(algorithm, nullptr);
-    Topology topology;
-    topology.scratch_limit = std::size_t{128} << 20;
-    topology.ranks = topology.nodes = 1000;
-    EXPECT_TRUE(can_serve(*algorithm, {.count = 16}, topology));
-    topology.nodes = 1;
-    EXPECT_EQ(can_serve(*algorithm, {.count = 16}, topology).reason(), "the ranks are on one node");
   }
 }
 

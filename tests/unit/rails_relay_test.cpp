@@ -278,8 +278,11 @@ TEST(RailsRelaySupport, ServesManyNodes) {
   Topology topology;
   topology.scratch_limit = std::size_t{128} << 20;
   topology.ranks = 1000;
-  for (const auto& [name, serves] :
-       {std::pair("rails_ring", true), {"rails_tree", true}, {"rails", false}}) {
+  for (const auto& [name, serves] : {std::pair("rails_ring", true),
+                                     {"rails_tree", true},
+                                     {"rails_doubling", true},
+                                     {"leaders_doubling", true},
+                                     {"rails", false}}) {
     const Algorithm* const algorithm = Registry::instance().find(name);
     ASSERT_NE(algorithm, nullptr);
     topology.nodes = 1000;
