@@ -77,7 +77,7 @@ step "plait-info" 60 machine.txt "$bundle/bin/plait-info"
 # A program with mpi in its name runs under mpirun, once per number of GPUs; the others make their
 # ranks themselves. Programs that only a test's script can start are left out: *_ranks and fuzz_*
 # need arguments, setuid_program has to be made setuid, mpi_net_test wants ranks of the host on
-# nodes, and choice_log_test the environment that CTest sets. transport_bench needs no GPU.
+# nodes, and choice_log_test the environment that CTest sets.
 test_until=$((SECONDS + ${TEST_LIMIT:-240}))
 test_step() {  # test_step NAME COMMAND...
   local name=$1 limit=$((test_until - SECONDS))
@@ -88,8 +88,7 @@ test_step() {  # test_step NAME COMMAND...
 for program in "$bundle"/bin/*; do
   name=${program##*/}
   case $name in
-    plait-* | *_ranks | transport_bench | fuzz_* | setuid_program | mpi_net_test | \
-      choice_log_test) continue ;;
+    plait-* | *_ranks | fuzz_* | setuid_program | mpi_net_test | choice_log_test) continue ;;
   esac
   if [ -n "${TESTS-}" ] && [[ " $TESTS " != *" $name "* ]]; then continue; fi
   if [ "$name" = two_devices ]; then  # without mpirun
