@@ -23,8 +23,7 @@ namespace plait {
 namespace {
 
 using namespace std::chrono_literals;
-using test::expect_contains;
-using test::message_of;
+using test::expect_invalid;
 
 class Ranks : public testing::TestWithParam<std::tuple<Means, int>> {
  protected:
@@ -124,18 +123,12 @@ TEST_P(Ranks, SplitByColorInOrderOfKey) {
 }
 
 TEST(ThreadBootstrap, RefusesBadArguments) {
-  expect_contains(message_of(ErrorCode::invalid_argument, [] { make_thread_bootstraps(0); }),
-                  "0 ranks");
+  expect_invalid([] { make_thread_bootstraps(0); }, "0 ranks");
   auto one = std::move(make_thread_bootstraps(1).front());
   int value = 0;
-  expect_contains(
-      message_of(ErrorCode::invalid_argument, [&] { one->broadcast(&value, sizeof value, 1); }),
-      "root 1");
-  expect_contains(message_of(ErrorCode::invalid_argument, [&] { one->broadcast(nullptr, 4, 0); }),
-                  "null pointer");
-  expect_contains(
-      message_of(ErrorCode::invalid_argument, [&] { one->all_gather(&value, nullptr, 4); }),
-      "null pointer");
+  expect_invalid([&] { one->broadcast(&value, sizeof value, 1); }, "root 1");
+  expect_invalid([&] { one->broadcast(nullptr, 4, 0); }, "null pointer");
+  expect_invalid([&] { one->all_gather(&value, nullptr, 4); }, "null pointer");
 }
 
 class Group : public testing::TestWithParam<Means> {};

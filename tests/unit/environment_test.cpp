@@ -1,7 +1,6 @@
 // Values of environment variables: sizes, numbers and times, and the errors of malformed ones.
 #include "core/environment.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "plait/error.hpp"
@@ -11,9 +10,8 @@
 namespace plait {
 namespace {
 
-using test::message_of;
+using test::expect_invalid;
 using test::ScopedEnvironment;
-using testing::HasSubstr;
 
 TEST(Environment, Bytes) {
   EXPECT_EQ(parse_bytes("0"), 0u);
@@ -29,18 +27,11 @@ TEST(Environment, Bytes) {
 
 TEST(Environment, MalformedValuesAreErrorsThatNameTheVariable) {
   const ScopedEnvironment variable("PLAIT_TEST_NUMBER", "12x");
-  EXPECT_THAT(message_of(ErrorCode::invalid_argument,
-                         [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }),
-              HasSubstr("PLAIT_TEST_NUMBER"));
-  EXPECT_THAT(
-      message_of(ErrorCode::invalid_argument, [] { environment_bytes("PLAIT_TEST_NUMBER", 0); }),
-      HasSubstr("12x"));
-  EXPECT_THAT(
-      message_of(ErrorCode::invalid_argument, [] { environment_seconds("PLAIT_TEST_NUMBER", 0); }),
-      HasSubstr("12x"));
+  expect_invalid([] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }, "PLAIT_TEST_NUMBER");
+  expect_invalid([] { environment_bytes("PLAIT_TEST_NUMBER", 0); }, "12x");
+  expect_invalid([] { environment_seconds("PLAIT_TEST_NUMBER", 0); }, "12x");
   const ScopedEnvironment large("PLAIT_TEST_NUMBER", "101");
-  message_of(ErrorCode::invalid_argument,
-             [] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); });
+  expect_invalid([] { environment_integer("PLAIT_TEST_NUMBER", 0, 0, 100); }, "101");
   const ScopedEnvironment empty("PLAIT_TEST_NUMBER", "");
   EXPECT_EQ(environment_integer("PLAIT_TEST_NUMBER", 7, 0, 100), 7);
 }

@@ -1,7 +1,6 @@
 // Measured times: their text, and what they say of sizes between the measured ones.
 #include "communicator/selection/measured_times.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,9 +11,6 @@
 
 namespace plait::test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 Call call(std::size_t bytes, DataType type = DataType::u8) {
   return {.type = type, .count = bytes / size_of(type)};
@@ -137,17 +133,16 @@ TEST(MeasuredTimes, ThatAreCutOffAreRefused) {
               std::nullopt)
         << length;
   const std::string most = text_of_ring.substr(0, text_of_ring.size() - 4);
-  expect_error(error_of([&] { MeasuredTimes(most, "a file"); }), ErrorCode::invalid_argument,
-               HasSubstr("a file: the file is cut off: its last line is not \"end\""));
+  expect_invalid([&] { MeasuredTimes(most, "a file"); },
+                 "a file: the file is cut off: its last line is not \"end\"");
 }
 
 TEST(MeasuredTimes, ThatAreBrokenAreRefusedWithTheLine) {
   const auto refused = [](const std::string& line, const char* why, const char* number = "4") {
     const std::string text =
         "plait-times 1\nfor x\nall_reduce u8 in:\n" + line + "\nring 1K=1\nend\n";
-    expect_error(
-        error_of([&] { MeasuredTimes(text, "a file"); }), ErrorCode::invalid_argument,
-        AllOf(HasSubstr("a file: line " + std::string(number) + ": in \""), HasSubstr(why)));
+    expect_invalid([&] { MeasuredTimes(text, "a file"); },
+                   "a file: line " + std::string(number) + ": in \"", why);
   };
   refused("tree", "an algorithm and its times are expected");
   refused("tr=ee 1K=2", "an algorithm and its times are expected");
@@ -167,8 +162,7 @@ TEST(MeasuredTimes, ThatAreBrokenAreRefusedWithTheLine) {
   refused("all_reduce u9 in:", "u9");
   refused("end", "there is more after the end", "5");
   const auto refuses = [](const char* text, const char* why) {
-    expect_error(error_of([&] { MeasuredTimes(text, "a file"); }), ErrorCode::invalid_argument,
-                 HasSubstr(why));
+    expect_invalid([&] { MeasuredTimes(text, "a file"); }, why);
   };
   refuses("plait-times 2\nfor x\nend", "in \"plait-times 2\": not \"plait-times 1\"");
   refuses("plait-times 1\nall_reduce u8 in:\nend", "not the machine and the communicator");

@@ -21,8 +21,6 @@
 namespace plait::test {
 namespace {
 
-using testing::AllOf;
-using testing::EndsWith;
 using testing::HasSubstr;
 
 Topology topology(int ranks, std::string architecture) {
@@ -118,8 +116,7 @@ TEST(TuningFile, HasSections) {
 
 TEST(TuningFile, IsRefusedWithWhatIsWrong) {
   const auto refused = [](const std::string& text, const char* what) {
-    expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument,
-                 AllOf(HasSubstr("PLAIT_TUNING=\"some.file\""), HasSubstr(what)));
+    expect_invalid([&] { read(text); }, "PLAIT_TUNING=\"some.file\"", what);
   };
   refused("[4]\nring",
           "in \"[4]\": not of the form [4 ranks], [3 or more ranks], [4 ranks on sm_90] or [2 to "
@@ -174,7 +171,7 @@ TEST(TuningFile, MayComeFromWindows) {
 
 TEST(TuningFile, ErrorsShowWhatIsInvisible) {
   const auto refused = [](const std::string& text, const char* shown) {
-    expect_error(error_of([&] { read(text); }), ErrorCode::invalid_argument, HasSubstr(shown));
+    expect_invalid([&] { read(text); }, shown);
   };
   refused("ring\x01", R"(in "ring\x01")");
   refused("ring\xc2\xa0", R"(in "ring\u00a0")");      // a space that is none
@@ -221,8 +218,7 @@ TEST(TuningFile, IsReadWhereTheVariableSays) {
   const ScopedEnvironment environment("PLAIT_TUNING", path.string());
   std::filesystem::remove(path);
   const auto refused = [&](const char* why) {
-    expect_error(error_of([] { load_tuning_file(); }), ErrorCode::invalid_argument,
-                 AllOf(HasSubstr("PLAIT_TUNING=\"" + path.string() + "\""), HasSubstr(why)));
+    expect_invalid([] { load_tuning_file(); }, "PLAIT_TUNING=\"" + path.string() + "\"", why);
   };
   refused("No such file");
   std::ofstream(path).close();
