@@ -1,4 +1,4 @@
-// Names and their reverse.
+// Types: their names and the reverse, sizes, operations.
 #include "plait/types.hpp"
 
 #include <gtest/gtest.h>
@@ -66,65 +66,26 @@ TEST(Types, NamesOfValuesThatAreNone) {  // messages name such values: they must
   EXPECT_FALSE(name_of(static_cast<ReduceOp>(200)).empty());
 }
 
-TEST(Types, SizesAndKinds) {
-  EXPECT_EQ(size_of(DataType::i8), 1u);
-  EXPECT_EQ(size_of(DataType::f8e5m2), sizeof(f8e5m2));
-  EXPECT_EQ(size_of(DataType::bf16), sizeof(bf16));
-  EXPECT_EQ(size_of(DataType::f32), 4u);
-  EXPECT_EQ(size_of(DataType::u64), 8u);
-  EXPECT_EQ(size_of(DataType::f64), 8u);
-  EXPECT_FALSE(is_float(DataType::u64));
-  EXPECT_TRUE(is_float(DataType::f16));
-  EXPECT_TRUE(is_float(DataType::f64));
-  EXPECT_FALSE(is_float(DataType::complex_f32));
-  EXPECT_FALSE(is_float(DataType::boolean));
-  EXPECT_TRUE(is_integer(DataType::u16));
-  EXPECT_FALSE(is_integer(DataType::boolean));
-  EXPECT_TRUE(is_signed_integer(DataType::i16));
-  EXPECT_EQ(size_of(DataType::boolean), sizeof(bool));
-  EXPECT_EQ(size_of(DataType::i16), 2u);
-  EXPECT_EQ(data_type_of<float>, DataType::f32);
-  EXPECT_EQ(data_type_of<std::int64_t>, DataType::i64);
-}
+const std::string of_integers = "sum prod min max avg band bor bxor land lor lxor ",
+                  of_floats = "sum prod min max avg premul_sum ",
+                  of_complex = "sum prod avg premul_sum ", of_pairs = "minloc maxloc ",
+                  of_truth = "land lor lxor ";
 
-/// Programs pass their own structures: the sizes and alignments must be those of C and MPI.
-TEST(Types, CompositeElementsAreLaidOutAsInC) {
-  const auto expect = []<class T>(DataType type, T) {
-    EXPECT_EQ(data_type_of<T>, type);
-    EXPECT_EQ(size_of(type), sizeof(T)) << name_of(type);
-    EXPECT_EQ(alignment_of(type), alignof(T)) << name_of(type);
-  };
-  expect(DataType::complex_f32, std::complex<float>());
-  expect(DataType::complex_f64, std::complex<double>());
-  expect(DataType::f32_i32, ValueIndex<float>());
-  expect(DataType::f64_i32, ValueIndex<double>());
-  expect(DataType::i32_i32, ValueIndex<int>());
-  expect(DataType::i64_i32, ValueIndex<long>());
-  expect(DataType::i64_i32, ValueIndex<long long>());
-  EXPECT_EQ(offsetof(ValueIndex<double>, index), 8u);
-  EXPECT_EQ(offsetof(ValueIndex<float>, index), 4u);
-}
-
-TEST(Types, OperationsOfEachType) {
-  const auto operations = [](DataType type) {
-    std::string all;
-    for (int op = 0; op < reduce_op_count; ++op)
-      if (is_reduced(type, static_cast<ReduceOp>(op)))
-        all += std::string(name_of(static_cast<ReduceOp>(op))) + " ";
-    return all;
-  };
-  for (const DataType type : {DataType::i8, DataType::u8, DataType::i16, DataType::u16,
-                              DataType::i32, DataType::u32, DataType::i64, DataType::u64})
-    EXPECT_EQ(operations(type), "sum prod min max avg band bor bxor land lor lxor ");
-  for (const DataType type : {DataType::f16, DataType::bf16, DataType::f8e4m3, DataType::f8e5m2,
-                              DataType::f32, DataType::f64})
-    EXPECT_EQ(operations(type), "sum prod min max avg premul_sum ");
-  for (const DataType type : {DataType::complex_f32, DataType::complex_f64})
-    EXPECT_EQ(operations(type), "sum prod avg premul_sum ");
-  for (const DataType type :
-       {DataType::f32_i32, DataType::f64_i32, DataType::i32_i32, DataType::i64_i32})
-    EXPECT_EQ(operations(type), "minloc maxloc ");
-  EXPECT_EQ(operations(DataType::boolean), "land lor lxor ");
+/// All that is said of the type of T.
+template <class T>
+void expect_type(DataType type, const std::string& operations) {
+  SCOPED_TRACE(name_of(type));
+  EXPECT_EQ(data_type_of<T>, type);
+  EXPECT_EQ(size_of(type), sizeof(T));
+  EXPECT_EQ(alignment_of(type), alignof(T));
+  EXPECT_EQ(is_float(type), operations == of_floats);
+  EXPECT_EQ(is_integer(type), operations == of_integers);
+  EXPECT_EQ(is_signed_integer(type), operations == of_integers && std::is_signed_v<T>);
+  std::string all;
+  for (int op = 0; op < reduce_op_count; ++op)
+    if (is_reduced(type, static_cast<ReduceOp>(op)))
+      all += std::string(name_of(static_cast<ReduceOp>(op))) + " ";
+  EXPECT_EQ(all, operations);
 }
 
 template <class T>
@@ -132,19 +93,36 @@ concept HasDataType = requires {
   DataTypeOf<T>::value;
 };
 
-TEST(Types, IntegersAreTheirSizeAndSign) {  // not only what std::int64_t and the like stand for
-  EXPECT_EQ(data_type_of<long long>, DataType::i64);
-  EXPECT_EQ(data_type_of<unsigned long long>, DataType::u64);
-  EXPECT_EQ(data_type_of<long>, sizeof(long) == 8 ? DataType::i64 : DataType::i32);
-  EXPECT_EQ(data_type_of<unsigned long>, sizeof(long) == 8 ? DataType::u64 : DataType::u32);
-  EXPECT_EQ(data_type_of<int>, DataType::i32);
-  EXPECT_EQ(data_type_of<unsigned>, DataType::u32);
-  EXPECT_EQ(data_type_of<signed char>, DataType::i8);
-  EXPECT_EQ(data_type_of<unsigned char>, DataType::u8);
-  EXPECT_EQ(data_type_of<char>, std::is_signed_v<char> ? DataType::i8 : DataType::u8);
-  EXPECT_EQ(data_type_of<short>, DataType::i16);
-  EXPECT_EQ(data_type_of<unsigned short>, DataType::u16);
-  EXPECT_EQ(data_type_of<bool>, DataType::boolean);
+/// Programs pass their own integers, not only what std::int64_t and the like stand for, and their
+/// own structures: the sizes and alignments must be those of C and MPI.
+TEST(Types, AreThoseOfCAndMpi) {
+  expect_type<signed char>(DataType::i8, of_integers);
+  expect_type<unsigned char>(DataType::u8, of_integers);
+  expect_type<char>(std::is_signed_v<char> ? DataType::i8 : DataType::u8, of_integers);
+  expect_type<short>(DataType::i16, of_integers);
+  expect_type<unsigned short>(DataType::u16, of_integers);
+  expect_type<int>(DataType::i32, of_integers);
+  expect_type<unsigned>(DataType::u32, of_integers);
+  expect_type<long>(sizeof(long) == 8 ? DataType::i64 : DataType::i32, of_integers);
+  expect_type<unsigned long>(sizeof(long) == 8 ? DataType::u64 : DataType::u32, of_integers);
+  expect_type<long long>(DataType::i64, of_integers);
+  expect_type<unsigned long long>(DataType::u64, of_integers);
+  expect_type<f16>(DataType::f16, of_floats);
+  expect_type<bf16>(DataType::bf16, of_floats);
+  expect_type<f8e4m3>(DataType::f8e4m3, of_floats);
+  expect_type<f8e5m2>(DataType::f8e5m2, of_floats);
+  expect_type<float>(DataType::f32, of_floats);
+  expect_type<double>(DataType::f64, of_floats);
+  expect_type<bool>(DataType::boolean, of_truth);
+  expect_type<std::complex<float>>(DataType::complex_f32, of_complex);
+  expect_type<std::complex<double>>(DataType::complex_f64, of_complex);
+  expect_type<ValueIndex<float>>(DataType::f32_i32, of_pairs);
+  expect_type<ValueIndex<double>>(DataType::f64_i32, of_pairs);
+  expect_type<ValueIndex<int>>(DataType::i32_i32, of_pairs);
+  expect_type<ValueIndex<long>>(DataType::i64_i32, of_pairs);
+  expect_type<ValueIndex<long long>>(DataType::i64_i32, of_pairs);
+  EXPECT_EQ(offsetof(ValueIndex<double>, index), 8u);
+  EXPECT_EQ(offsetof(ValueIndex<float>, index), 4u);
   EXPECT_FALSE(HasDataType<wchar_t>);
   EXPECT_FALSE(HasDataType<char8_t>);
   EXPECT_FALSE(HasDataType<char32_t>);
