@@ -137,23 +137,13 @@ TYPED_TEST(SmallFloats, WideningDependsOnNoEnvironment) {
 }
 #endif
 
-TYPED_TEST(SmallFloats, AllCodesSurviveARoundTrip) {
-  for (unsigned code = 0; code < TestFixture::codes; ++code) {
-    const float x = widen(TestFixture::of(code));
-    if (std::isnan(x))
-      ASSERT_EQ(static_cast<unsigned>(narrow<TypeParam>(x).bits), TestFixture::sign_bit - 1)
-          << code;
-    else ASSERT_EQ(static_cast<unsigned>(narrow<TypeParam>(x).bits), code);
-  }
-}
-
-TYPED_TEST(SmallFloats, RoundsToNearestEvenAroundEveryMidpoint) {
+TYPED_TEST(SmallFloats, RoundsToNearestEvenAtEveryCodeAndMidpoint) {
   for (unsigned code = 0; code + 1 < TestFixture::special; ++code) {
     const auto low = static_cast<float>(TestFixture::value(code)),
                high = static_cast<float>(TestFixture::value(code + 1));
     const auto middle =
         static_cast<float>((static_cast<double>(low) + static_cast<double>(high)) / 2);
-    for (const float x : {middle, std::nextafter(middle, low), std::nextafter(middle, high),
+    for (const float x : {low, middle, std::nextafter(middle, low), std::nextafter(middle, high),
                           std::nextafter(low, high), std::nextafter(high, low)}) {
       TestFixture::expect_rounded(x);
       TestFixture::expect_rounded(-x);
