@@ -66,6 +66,20 @@ Topology machine(BackendKind backend, int ranks_per_device, int nodes = 1) {
   return topology;
 }
 
+/// One that has built-in rules: CPU ranks on one node, or GPUs that reach each other.
+Topology known_machine(BackendKind backend, int ranks) {
+  const bool host = backend == BackendKind::host;
+  Topology topology = machine(backend, 1);
+  topology.architecture = host ? "x86_64" : "sm_90";
+  topology.ranks = ranks;
+  topology.line_threads = host ? 1 : 8;
+  topology.units = host ? 1 : 132;
+  topology.block_threads = topology.max_block_threads = 512;
+  topology.scratch_limit = std::size_t{128} << 20;
+  topology.indexed_arguments = true;
+  return topology;
+}
+
 /// A section of communicator/selection/builtin.factors: its heading, and rows COLLECTIVE NAME FIXED
 /// BYTES.
 struct Section {
@@ -180,15 +194,7 @@ TEST(Estimates, AreTheFormulaTimesFactors) {
 /// Every all-reduce is served by a rule, whatever its size and memory, and by several algorithms.
 TEST_F(Policies, BuiltInTablesServeEverything) {
   for (const int ranks : {2, 3, 4}) {
-    Topology topology;
-    topology.backend = BackendKind::cuda;
-    topology.architecture = "sm_90";
-    topology.ranks = ranks;
-    topology.line_threads = 8;
-    topology.max_block_threads = 512;
-    topology.block_threads = 512;
-    topology.units = 132;
-    topology.scratch_limit = std::size_t{128} << 20;
+    Topology topology = known_machine(BackendKind::cuda, ranks);
     const Selector selector(topology, every_algorithm());
     std::set<std::string> used;
     for (std::size_t bytes = 1; bytes <= std::size_t{8} << 30; bytes *= 2)
@@ -209,23 +215,14 @@ TEST_F(Policies, BuiltInTablesServeEverything) {
 TEST_F(Policies, BuiltInTablesServeTheHost) {
   for (const int ranks : {2, 3, 8}) {
     for (const bool peer_reads : {false, true}) {
-      Topology topology;
-      topology.backend = BackendKind::host;
-      topology.architecture = "x86_64";
-      topology.ranks = ranks;
-      topology.indexed_arguments = true;
-      topology.line_threads = 1;
-      topology.max_block_threads = 64;
-      topology.scratch_limit = std::size_t{128} << 20;
+      Topology topology = known_machine(BackendKind::host, ranks);
       topology.peer_reads = peer_reads;
       const Selector selector(topology, every_algorithm());
       bool pulls = false;
       for (int collective = 0; collective < collective_count; ++collective) {
         if (static_cast<Collective>(collective) == Collective::barrier) continue;
         for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 4) {
-          Call call{.collective = static_cast<Collective>(collective),
-                    .type = DataType::u8,
-                    .count = bytes};
+          Call call{.collective = static_cast<Collective>(collective), .type = DataType::u8};
           call.parts = parts_of(call.collective, ranks);
           call.count = bytes / static_cast<unsigned>(call.parts);
           const Choice choice = selector.choose(call, {});
@@ -243,17 +240,7 @@ TEST_F(Policies, BuiltInTablesServeTheHost) {
 TEST_F(Policies, ReproducibleServesEveryReduction) {
   for (const BackendKind backend : {BackendKind::host, BackendKind::cuda})
     for (const int ranks : {2, 3, 4, 8}) {
-      Topology topology;
-      topology.backend = backend;
-      topology.architecture = backend == BackendKind::host ? "x86_64" : "sm_90";
-      topology.ranks = ranks;
-      topology.line_threads = backend == BackendKind::host ? 1 : 8;
-      topology.units = backend == BackendKind::host ? 1 : 132;
-      topology.block_threads = topology.max_block_threads = 512;
-      topology.scratch_limit = std::size_t{128} << 20;
-      topology.indexed_arguments = topology.peer_access = true;
-      topology.link_bandwidth = topology.push_bandwidth = topology.packet_bandwidth = 300e3;
-      topology.copy_bandwidth = 300e3;
+      const Topology topology = known_machine(backend, ranks);
       const Selector selector(topology, every_algorithm(), 0, {}, true);
       for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
                                           Collective::reduce, Collective::scan, Collective::exscan})
