@@ -1,14 +1,15 @@
 // The exchange of descriptors between processes, also where one has no room for more.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 
 #include "bootstrap/memory_files.hpp"
 #include "bootstrap/mpi_world.hpp"
 #include "plait/error.hpp"
 #include "support/bootstrap_conduct.hpp"
+#include "support/resource_limit.hpp"
 #include "symm_mem/descriptor_exchange.hpp"
 
 namespace plait {
@@ -32,18 +33,16 @@ TEST_P(DescriptorLimit, OfOneRankFailsOnAll) {
   if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
   exchange_and_check(*world, 10);
   const UniqueFd mine = make_memfd(1);
-  rlimit saved{};
-  ::getrlimit(RLIMIT_NOFILE, &saved);
+  std::optional<test::ResourceLimit> tight;
   if (world->rank() == 1) {
     const int next =
         ::dup(mine.get());  // the lowest free descriptor: left for the socket, and `more` beyond it
     ::close(next);
-    const rlimit tight{static_cast<rlim_t>(next) + 1 + static_cast<rlim_t>(more), saved.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &tight);
+    tight.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(next + 1 + more));
   }
   const std::string text =
       message_of(ErrorCode::bootstrap, [&] { exchange_descriptors(*world, mine); });
-  ::setrlimit(RLIMIT_NOFILE, &saved);
+  tight.reset();
   const bool binds = more >= 0, connects = more == 0;
   expect_contains(text, !binds     ? "rank 1 can't create a socket"
                         : connects ? "rank 1 can't connect to rank 0"
