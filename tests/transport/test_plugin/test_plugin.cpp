@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -27,30 +26,43 @@
 namespace plait::test_plugin {
 namespace {
 
+/// A number that tests set or read by its name.
+class Fault : public std::atomic<int> {
+ public:
+  explicit Fault(const char* name, int value = 0) : std::atomic<int>(value) {
+    all().emplace(name, this);
+  }
+  using std::atomic<int>::operator=;
+  static std::map<std::string_view, Fault*>& all() {
+    static std::map<std::string_view, Fault*> known;
+    return known;
+  }
+};
+
 struct Faults {
-  std::atomic<int> fail_after{-1};    // isend fails after so many messages of its comm
-  std::atomic<int> stalls{0};         // no request is done
-  std::atomic<int> null_every{0};     // each such isend and irecv starts nothing
-  std::atomic<int> null_connects{3};  // so many calls of connect and accept find nothing
-  std::atomic<int> fail_init{0}, fail_register{0};
-  std::atomic<int> fail_device_register{-1};  // of device memory, after so many that succeed
-  std::atomic<int> pointers{host_pointers};
-  std::atomic<int> cuda{0};  // device memory is that of a GPU, else of the host
+  Fault fail_after{"fail_after", -1};       // isend fails after so many messages of its comm
+  Fault stalls{"stalls"};                   // no request is done
+  Fault null_every{"null_every"};           // each such isend and irecv starts nothing
+  Fault null_connects{"null_connects", 3};  // so many calls of connect and accept find nothing
+  Fault fail_init{"fail_init"}, fail_register{"fail_register"};
+  Fault fail_device_register{"fail_device_register", -1};  // of a device, after so many successes
+  Fault pointers{"pointers", host_pointers};
+  Fault cuda{"cuda"};  // device memory is that of a GPU, else of the host
   /// The plug-in finds the bytes of device memory so far behind their address, so a test sees who
   /// else touches them.
-  std::atomic<int> device_shift{0};
+  Fault device_shift{"device_shift"};
   // Counted, for tests. `device_sends`: messages out of device memory.
-  std::atomic<int> contexts{0}, comms{0}, registrations{0}, flushes{0}, dma_bufs{0},
-      device_sends{0};
+  Fault contexts{"contexts"}, comms{"comms"}, registrations{"registrations"}, flushes{"flushes"},
+      dma_bufs{"dma_bufs"}, device_sends{"device_sends"};
 } faults;
 
 std::atomic<Logger> log{nullptr};
 
-/// The content of a listener's handle. `tries` and `socket` are of the rank that connects.
+/// The content of a listener's handle. `tries` is of the rank that connects.
 struct Handle {
   std::uint64_t magic;
   std::uint16_t port;
-  int tries, socket;
+  int tries;
   void* self;  // null, or where the handle was at the last call
 };
 constexpr std::uint64_t handle_magic = 0x74736574706c61;
@@ -87,15 +99,13 @@ struct Comm {
   /// else promises that a GPU sees them.
   std::map<std::byte*, std::vector<std::byte>> arrived{};
 
-  Comm(int fd, bool is_sender) : socket(fd), sends(is_sender) { ++faults.comms; }
+  Comm(int fd, bool is_sender) : socket(fd), sends(is_sender) {
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ++faults.comms;
+  }
   ~Comm() { --faults.comms; }
 };
-
-Result prepare(int fd) {
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return success;
-}
 
 /// One system call. Returns the bytes, 0 if there is no room or nothing has come, or -1 if the
 /// other side is gone.
@@ -137,6 +147,19 @@ void advance(Comm& comm) {
 /// The functions of the CUDA driver that move bytes, while kernels run and streams are captured.
 class Cuda {
  public:
+  Cuda() {
+    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          library != nullptr ? ::dlsym(library, name) : nullptr);
+      if (function == nullptr) std::abort();
+    };
+    find(exchange_mode_, "cuThreadExchangeStreamCaptureMode");
+    find(create_, "cuStreamCreate");
+    find(current_, "cuCtxGetCurrent");
+    find(synchronize_, "cuStreamSynchronize");
+    find(copy_, "cuMemcpyAsync");
+  }
   bool copy(void* to, const void* from, std::size_t bytes) {
     int relaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
     exchange_mode_(&relaxed);
@@ -152,25 +175,8 @@ class Cuda {
     exchange_mode_(&relaxed);
     return copied;
   }
-  static Cuda& instance() {
-    static Cuda cuda;
-    return cuda;
-  }
 
  private:
-  Cuda() {
-    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          library != nullptr ? ::dlsym(library, name) : nullptr);
-      if (function == nullptr) std::abort();
-    };
-    find(exchange_mode_, "cuThreadExchangeStreamCaptureMode");
-    find(create_, "cuStreamCreate");
-    find(current_, "cuCtxGetCurrent");
-    find(synchronize_, "cuStreamSynchronize");
-    find(copy_, "cuMemcpyAsync");
-  }
   int (*exchange_mode_)(int*);
   int (*create_)(void**, unsigned);
   int (*current_)(void**);
@@ -180,15 +186,12 @@ class Cuda {
 
 bool copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 0) return true;
-  if (faults.cuda != 0) return Cuda::instance().copy(to, from, bytes);
+  if (faults.cuda != 0) {
+    static Cuda cuda;
+    return cuda.copy(to, from, bytes);
+  }
   std::memcpy(to, from, bytes);
   return true;
-}
-bool copy_to_device(std::byte* to, const std::vector<std::byte>& from) {
-  return copy_bytes(to + faults.device_shift, from.data(), from.size());
-}
-bool copy_from_device(std::vector<std::byte>& to, const std::byte* from) {
-  return copy_bytes(to.data(), from + faults.device_shift, to.size());
 }
 
 Result start(Comm& comm, void* data, std::size_t bytes, void* memory, void** request) {
@@ -213,7 +216,7 @@ Result start(Comm& comm, void* data, std::size_t bytes, void* memory, void** req
     made.staged.resize(bytes);
     made.data = made.staged.data();
     made.target = place;
-    if (comm.sends && !copy_from_device(made.staged, place)) return cuda_error;
+    if (comm.sends && !copy_bytes(made.data, place + faults.device_shift, bytes)) return cuda_error;
     if (comm.sends) ++faults.device_sends;
   }
   *request = &made;
@@ -245,7 +248,8 @@ Result flush(void* of, int n, void** data, int* bytes, void** memory, void** req
   const auto found = comm.arrived.find(static_cast<std::byte*>(data[0]));
   if (found == comm.arrived.end() || found->second.size() != static_cast<std::size_t>(bytes[0]))
     return internal_error;
-  if (!copy_to_device(found->first, found->second)) return cuda_error;
+  if (!copy_bytes(found->first + faults.device_shift, found->second.data(), found->second.size()))
+    return cuda_error;
   comm.arrived.erase(found);
   ++faults.flushes;
   comm.requests.push_front(
@@ -281,12 +285,9 @@ Result deregister_memory(void*, void* memory) {
   --faults.registrations;
   return success;
 }
-Result close_comm(void* comm) {
-  delete static_cast<Comm*>(comm);
-  return success;
-}
-Result close_listen(void* comm) {
-  delete static_cast<ListenComm*>(comm);
+template <class Of>
+Result destroy(void* comm) {
+  delete static_cast<Of*>(comm);
   return success;
 }
 
@@ -314,8 +315,8 @@ const MemoryCalls& memory_calls() {
   return calls;
 }
 const RequestCalls& request_calls() {
-  static const RequestCalls calls{flush,        test,    close_comm, close_comm,
-                                  close_listen, nullptr, nullptr};
+  static const RequestCalls calls{
+      flush, test, destroy<Comm>, destroy<Comm>, destroy<ListenComm>, nullptr, nullptr};
   return calls;
 }
 
@@ -335,7 +336,7 @@ Result listen(int, void* to, void** comm) {
   if (::bind(fd, name, length) != 0 || ::listen(fd, 64) != 0 ||
       ::getsockname(fd, name, &length) != 0)
     return system_error;
-  const Handle handle{handle_magic, ntohs(address.sin_port), 0, -1, nullptr};
+  const Handle handle{handle_magic, ntohs(address.sin_port), 0, nullptr};
   std::memcpy(to, &handle, sizeof handle);
   *comm = listener.release();
   return success;
@@ -355,7 +356,6 @@ Result connect(int, void* of, void** comm) {
   address.sin_port = htons(handle.port);
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return remote_error;
-  prepare(socket.get());
   *comm = new Comm(socket.release(), true);
   return success;
 }
@@ -366,7 +366,6 @@ Result accept(void* of, void** comm, void**) {
   if (listener.tries++ % (faults.null_connects + 1) != faults.null_connects) return success;
   UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.get() < 0) return errno == EAGAIN ? success : system_error;
-  prepare(socket.get());
   *comm = new Comm(socket.release(), false);
   return success;
 }
@@ -379,33 +378,6 @@ Result receive(void* comm, int n, void* data, std::size_t bytes, void* memory, v
   return start(*static_cast<Comm*>(comm), data, bytes, memory, request);
 }
 
-}  // namespace plait::test_plugin
-
-namespace plait::test_plugin {
-namespace {
-
-std::atomic<int>* find_fault(std::string_view name) {
-  static const std::map<std::string_view, std::atomic<int>*> all{
-      {"fail_after", &faults.fail_after},
-      {"stalls", &faults.stalls},
-      {"null_every", &faults.null_every},
-      {"null_connects", &faults.null_connects},
-      {"fail_init", &faults.fail_init},
-      {"fail_register", &faults.fail_register},
-      {"fail_device_register", &faults.fail_device_register},
-      {"pointers", &faults.pointers},
-      {"cuda", &faults.cuda},
-      {"device_shift", &faults.device_shift},
-      {"contexts", &faults.contexts},
-      {"comms", &faults.comms},
-      {"registrations", &faults.registrations},
-      {"flushes", &faults.flushes},
-      {"dma_bufs", &faults.dma_bufs},
-      {"device_sends", &faults.device_sends},
-  };
-  return all.at(name);
-}
-
 /// PLAIT_TEST_PLUGIN="pointers=3,cuda=1" sets faults in programs that don't know them.
 [[maybe_unused]] const bool from_environment = [] {
   const char* const given = std::getenv("PLAIT_TEST_PLUGIN");
@@ -414,16 +386,15 @@ std::atomic<int>* find_fault(std::string_view name) {
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(one.size() + 1, rest.size()));
     const std::size_t middle = one.find('=');
-    *find_fault(one.substr(0, middle)) = std::stoi(std::string(one.substr(middle + 1)));
+    *Fault::all().at(one.substr(0, middle)) = std::stoi(std::string(one.substr(middle + 1)));
   }
   return true;
 }();
 
-}  // namespace
 }  // namespace plait::test_plugin
 
 /// Sets a fault, or reads it: returns the value before. `value` INT_MIN only reads.
 extern "C" int plait_test_plugin(const char* name, int value) {
-  std::atomic<int>& fault = *plait::test_plugin::find_fault(name);
+  auto& fault = *plait::test_plugin::Fault::all().at(name);
   return value == -2147483647 - 1 ? fault.load() : fault.exchange(value);
 }
