@@ -169,6 +169,7 @@ TYPED_TEST(SmallFloats, TooLargeBecomesInfinityOrNaN) {
   const auto step =
       static_cast<float>(TestFixture::value(limit - 1) - TestFixture::value(limit - 2));
   TestFixture::expect_rounded(largest);
+  TestFixture::expect_rounded(-largest);
   if (!std::isinf(largest + step / 2)) {
     TestFixture::expect_rounded(largest + step / 2);
     TestFixture::expect_rounded(std::nextafter(largest + step / 2, largest));
