@@ -165,7 +165,8 @@ hip_compiles() {
 # the CUDA build.
 hip_nvidia_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1
-  cmake --preset hip-nvidia "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=90 -G Ninja
+  cmake --preset hip-nvidia "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=90 -G Ninja \
+    -DCMAKE_UNITY_BUILD=OFF
   local objects=CMakeFiles/plait.dir
   cmake --build --preset hip-nvidia --parallel "$(nproc)" --target \
     $objects/backends/hip/{hip_backend,hip_range,ipc,lease}.cpp.o $objects/kernels/barrier.hip.cu.o
@@ -228,7 +229,7 @@ address_tests() {
     symm_mem/descriptor_exchange kernels/ring.host)
   files=("${files[@]/#/CMakeFiles/plait.dir/}")
   # A sample of each kind of file shows that the preset asan compiles with g++.
-  cmake --preset asan -G Ninja
+  cmake --preset asan -G Ninja -DCMAKE_UNITY_BUILD=OFF
   cmake --build --preset asan --parallel "$(nproc)" --target "${files[@]/%/.cpp.o}"
   cmake --build --preset fuzz --parallel "$(nproc)" --target "${tests[@]}"
   ctest --preset fuzz -R "^($(IFS='|'; echo "${tests[*]}"))$" 2>&1 | tee "$logs/asan"
@@ -242,12 +243,20 @@ address_tests() {
 # newest PACKAGE: the name of the distribution's newest package PACKAGE-NUMBER.
 newest() { apt-cache search --names-only "^$1-[0-9]+$" | awk '{ print $1 }' | sort -V | tail -n 1; }
 
+# Writes how each file of the host build is compiled by itself, without the precompiled header, which
+# clang can't read, to build-host/each/compile_commands.json.
+each_file() {
+  cmake --preset host "${strict[@]}" -B build-host/each -DCMAKE_UNITY_BUILD=OFF >/dev/null
+  sed -i -E 's/ -Winvalid-pch -include [^ ]+//' build-host/each/compile_commands.json
+}
+
 # Looks for warnings of the newest packaged g++ and clang in everything that the host build
 # compiles, except most kernels and the tests. Two kernels suffice, because the text of all is in
 # headers. No object files are kept.
 newest_compilers() {
   local package compiler way work
   work=$(mktemp -d)
+  each_file
   for package in $(newest 'g\+\+') $(newest clang); do
     compiler=${package/#clang/clang++}
     way="-S -o /dev/null"  # g++ gives many warnings only after it has optimised
@@ -265,13 +274,13 @@ newest_compilers() {
     fi
     "$compiler" --version | head -n 1
     python3 - "$compiler" "$way" >"$work/commands" <<'EOF'
-import json, re, sys
+import json, os, re, sys
 wanted = re.compile(r"(?<!\.host)\.cpp$|/(ring|flash)\.host\.cpp$")
 test = re.compile(r"/tests/.*test\.cpp$")
-for entry in json.load(open("build-host/compile_commands.json", encoding="utf-8")):
-    if wanted.search(entry["file"]) and not test.search(entry["file"]):
+for entry in json.load(open("build-host/each/compile_commands.json", encoding="utf-8")):
+    file = entry["file"]
+    if wanted.search(file) and not test.search(file) and os.path.exists(file):
         command = re.sub(r" -o \S+ -c ", f" {sys.argv[2]} ", entry["command"])
-        command = re.sub(r" -Winvalid-pch -include \S+", "", command)  # read by its compiler alone
         print(f"cd {entry['directory']} && {sys.argv[1]} {command.split(' ', 1)[1]}")
 EOF
     printf '%s files\n' "$(wc -l <"$work/commands")"
@@ -307,17 +316,15 @@ changed() {
 
 tidy() {
   local file files=()
+  each_file
   while read -r file; do  # only files of the host build; the library comes before its tests
-    if grep -qF "/$file\"" build-host/compile_commands.json; then files+=("$file"); fi
+    if grep -qF "/$file\"" build-host/each/compile_commands.json; then files+=("$file"); fi
   done < <(changed | grep '\.cpp$' | awk '{ print (/^(tests|bench|examples)\// ? 1 : 0) "\t" $0 }' |
     sort -s -k1,1n | cut -f2)
   echo "${#files[@]} changed files, at most $tidy_files_at_most looked at"
   [ ${#files[@]} -gt 0 ] || return 0
-  mkdir -p build-host/tidy  # without the precompiled header, which clang can't read
-  sed -E 's/ -Winvalid-pch -include [^ ]+//' build-host/compile_commands.json \
-    >build-host/tidy/compile_commands.json
   printf '%s\n' "${files[@]:0:tidy_files_at_most}" | xargs -P "$(nproc)" -n 1 \
-    clang-tidy --quiet -p build-host/tidy \
+    clang-tidy --quiet -p build-host/each \
     --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error
 }
 

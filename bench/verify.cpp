@@ -120,19 +120,19 @@ class Verifier {
 
 std::size_t count_early(Communicator& comm, NativeStream stream, Contender& barrier,
                         const Task& task) {
-  using Clock = std::chrono::steady_clock;  // the same for all processes of a machine
+  using SharedClock = std::chrono::steady_clock;  // the same for all processes of a machine
   constexpr auto delay = std::chrono::milliseconds(2);
   struct Times {
-    Clock::time_point entered, left;
+    SharedClock::time_point entered, left;
   };
   std::size_t early = 0;
   for (int late = 0; late < comm.size(); ++late) {
     comm.bootstrap().barrier();
     if (comm.rank() == late) std::this_thread::sleep_for(delay);
-    Times times{.entered = Clock::now(), .left = {}};
+    Times times{.entered = SharedClock::now(), .left = {}};
     barrier.enqueue(task, stream);
     comm.synchronize(stream_ref(stream));
-    times.left = Clock::now();
+    times.left = SharedClock::now();
     const auto all = comm.bootstrap().all_gather(times);
     early += static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Times& rank) {
       return rank.left < all[static_cast<std::size_t>(late)].entered;

@@ -22,7 +22,7 @@ constexpr int repeats = 5;
 /// Of flags or barriers, so that the start and the end of a repeat don't matter. Fewer where ranks
 /// share processors and one of them takes milliseconds.
 constexpr int most_rounds = 400, most_barriers = 50;
-constexpr double repeat_us = 10e3;
+constexpr double flags_repeat_us = 10e3;
 
 int rounds_within(double budget_us, double round_us, int least, int most) {
   return static_cast<int>(
@@ -107,7 +107,7 @@ class Pair {
     // Before the barrier of the first repeat, so no flag of the neighbour is lost.
     backend_.fill(window_->local(), 0, sizeof(std::uint32_t), stream_);
     const double first = flags_us(deadline, 4, 1);
-    return flags_us(deadline, rounds_within(repeat_us, 2 * first, 4, most_rounds), repeats);
+    return flags_us(deadline, rounds_within(flags_repeat_us, 2 * first, 4, most_rounds), repeats);
   }
 
  private:
@@ -176,7 +176,7 @@ double measure_barrier(Communicator& comm, NativeStream stream) {
     Timer timer(comm, stream, options);
     return timer.measure([&](NativeStream on) { comm.barrier(stream_ref(on)); }, 0).median();
   };
-  return time(rounds_within(repeat_us, time(2, 1), 2, most_barriers), repeats);
+  return time(rounds_within(flags_repeat_us, time(2, 1), 2, most_barriers), repeats);
 }
 
 }  // namespace

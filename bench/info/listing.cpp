@@ -47,7 +47,7 @@ Extent extent_of(const Coverage& coverage) {
 }
 
 /// What a row says of the algorithms of one name, one for each collective.
-struct Row {
+struct ListedAlgorithm {
   std::string name, file;
   std::vector<std::string_view> collectives;  // those with a call that is served here
   bool any_memory = true;
@@ -61,12 +61,12 @@ std::string reason_of(const Coverage& coverage) {
   return coverage.refused.empty() ? "" : coverage.refused.begin()->first;
 }
 
-std::vector<Row> rows_of(const std::vector<AlgorithmFacts>& algorithms) {
-  std::vector<Row> rows;
+std::vector<ListedAlgorithm> rows_of(const std::vector<AlgorithmFacts>& algorithms) {
+  std::vector<ListedAlgorithm> rows;
   for (const AlgorithmFacts& facts : algorithms) {
     if (rows.empty() || rows.back().name != facts.name)
       rows.push_back({.name = facts.name, .file = facts.file, .collectives = {}, .why_not = {}});
-    Row& row = rows.back();
+    ListedAlgorithm& row = rows.back();
     const Coverage& best = facts.symmetric.nothing() ? facts.ordinary : facts.symmetric;
     if (best.nothing()) {
       row.why_not = reason_of(best);
@@ -96,8 +96,8 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
   constexpr const char* columns = "  {:<20} {:<10} {:<7} {}\n";
   fmt::print(columns, "name", "memory", "types", "collectives");
   std::map<std::string, std::vector<std::string_view>> absent;
-  const std::vector<Row> rows = rows_of(algorithms);
-  for (const Row& row : rows) {
+  const std::vector<ListedAlgorithm> rows = rows_of(algorithms);
+  for (const ListedAlgorithm& row : rows) {
     if (row.collectives.empty()) absent[row.why_not].push_back(row.name);
     else
       fmt::print(columns, row.name, row.any_memory ? "any" : "symmetric", name_of(row.extent),
@@ -105,7 +105,7 @@ void print_algorithms(const std::vector<AlgorithmFacts>& algorithms) {
   }
   for (const auto& [reason, names] : absent)
     fmt::print("  not here: {}: {}\n", fmt::join(names, " "), reason);
-  for (const Row& row : rows)
+  for (const ListedAlgorithm& row : rows)
     if (!row.file.empty()) fmt::print("  {} is a plug-in's: {}\n", row.name, row.file);
 }
 

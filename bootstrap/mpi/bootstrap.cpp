@@ -12,7 +12,7 @@ namespace plait {
 namespace {
 
 /// Makes MPI_COMM_WORLD the world of programs that have loaded this library.
-const bool offered = [] {
+const bool transport_offered = [] {
   detail::offer_mpi_world(
       [](std::optional<std::chrono::nanoseconds> timeout) {
         return make_mpi_bootstrap(MPI_COMM_WORLD, timeout);

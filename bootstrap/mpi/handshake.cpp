@@ -41,7 +41,7 @@
 namespace plait::detail {
 namespace {
 
-constexpr const char* call = "make_mpi_bootstrap";
+constexpr const char* this_call = "make_mpi_bootstrap";
 constexpr std::uint32_t protocol = 3;  // of the greeting and of the link's messages
 /// How long a rank that has waited in vain still waits for the others to say so, too: some may have
 /// waited a little less.
@@ -89,7 +89,7 @@ class Round {
     }
     if (status == MPI_SUCCESS) return;
     abandon(std::move(flight_));
-    check(status, call, rank);
+    check(status, this_call, rank);
   }
   ~Round() {
     if (flight_) abandon(std::move(flight_));
@@ -136,8 +136,8 @@ struct Duplicate final : Flight {
 class Handshake {
  public:
   Handshake(MPI_Comm comm, std::chrono::nanoseconds limit) : comm_(comm), limit_(limit) {
-    check(MPI_Comm_rank(comm, &rank_), call, rank_);
-    check(MPI_Comm_size(comm, &size_), call, rank_);
+    check(MPI_Comm_rank(comm, &rank_), this_call, rank_);
+    check(MPI_Comm_size(comm, &size_), this_call, rank_);
     processes_ = Links::instance().processes_of(comm);
     processes_.resize(static_cast<std::size_t>(size_));
   }
@@ -230,9 +230,9 @@ class Handshake {
                    [&](int rank) { return condition(process_of(rank)); });
       return chosen;
     };
-    if (const auto ended = those(has_ended); !ended.empty()) return ended_before(ended, call);
+    if (const auto ended = those(has_ended); !ended.empty()) return ended_before(ended, this_call);
     const auto stopped = those(is_out_of_action);
-    return not_arrived(stopped.empty() ? ranks : stopped, call, limit_);
+    return not_arrived(stopped.empty() ? ranks : stopped, this_call, limit_);
   }
 
   /// Why this rank can't go on, or none if it can.
@@ -274,7 +274,7 @@ class Handshake {
     const auto missing = awaited(verdicts);
     if (first == nullptr && missing.empty()) return;  // they came at the last moment
     throw Error(first != nullptr ? first->code : ErrorCode::bootstrap,
-                fmt::format("{}: {}", call,
+                fmt::format("{}: {}", this_call,
                             as_said_by(rank_, first != nullptr ? first->failure.data()
                                                                : say_missing(missing))));
   }
@@ -315,7 +315,7 @@ class Handshake {
   MpiLink& duplicate(Round<Greeting>& greetings) {
     auto flight = std::make_unique<Duplicate>();
     check(MPI_Comm_idup(comm_, &flight->comm, &flight->requests.emplace_back(MPI_REQUEST_NULL)),
-          call, rank_);
+          this_call, rank_);
     const Deadline deadline(limit_);
     LostRanks lost;
     std::vector<int> all_ranks(processes_.size()), ended;
@@ -332,8 +332,8 @@ class Handshake {
     if (done)
       return Links::instance().add(
           std::make_unique<MpiLink>(copy, greetings.of(0)->new_link, processes_));
-    throw Error(ErrorCode::bootstrap,
-                fmt::format("{}: rank {}: {}", call, rank_, say_held_up(greetings, all_ranks)));
+    throw Error(ErrorCode::bootstrap, fmt::format("{}: rank {}: {}", this_call, rank_,
+                                                  say_held_up(greetings, all_ranks)));
   }
 
   /// Why MPI_Comm_idup does not end: a rank has ended, is stopped, or does not run though it lives.
@@ -349,7 +349,8 @@ class Handshake {
       if (silence && *silence >= grace) silent.push_back(rank);
     }
     if (!silent.empty())
-      return not_arrived(silent, call, limit_) + ": held up in MPI_Comm_idup, or on the way there";
+      return not_arrived(silent, this_call, limit_) +
+             ": held up in MPI_Comm_idup, or on the way there";
     return fmt::format(
         "MPI_Comm_idup has not ended within {}: a rank is held up, or MPI by an earlier one that "
         "can't end",

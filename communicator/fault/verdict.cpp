@@ -10,8 +10,6 @@
 namespace plait {
 namespace {
 
-using Kind = Verdict::Kind;
-
 /// The rank that has made too few collectives for `record`. If there are several: one that waits in
 /// no other communicator, the peer that `record` waits for, else the first rank that shows no wait
 /// itself, else the first.
@@ -41,11 +39,11 @@ std::optional<int> find_behind(const BoardSnapshot& board, const DiagnosticRecor
 }
 
 /// The kind of verdict on `rank`, which `record` waits for and which does not wait itself.
-Kind kind_of(const RankSnapshot& rank, const DiagnosticRecord& record) {
-  if (is_message(record.call) || !departure_of(rank.state).empty()) return Kind::missing;
-  if (rank.is_out_of_reach()) return Kind::out_of_reach;
-  if (rank.calls < plain_number(record.call)) return Kind::behind;
-  return rank.is_silent() ? Kind::silent : Kind::late;
+Verdict::Kind kind_of(const RankSnapshot& rank, const DiagnosticRecord& record) {
+  if (is_message(record.call) || !departure_of(rank.state).empty()) return Verdict::Kind::missing;
+  if (rank.is_out_of_reach()) return Verdict::Kind::out_of_reach;
+  if (rank.calls < plain_number(record.call)) return Verdict::Kind::behind;
+  return rank.is_silent() ? Verdict::Kind::silent : Verdict::Kind::late;
 }
 
 Verdict find_culprit_of_circle(const BoardSnapshot& board, std::vector<DiagnosticRecord> circle) {
@@ -57,9 +55,10 @@ Verdict find_culprit_of_circle(const BoardSnapshot& board, std::vector<Diagnosti
   // for itself.
   for (const DiagnosticRecord& its : circle)
     if (const auto behind = find_behind(board, its))
-      return {.kind = Kind::behind, .rank = *behind, .witness = its.rank};
+      return {.kind = Verdict::Kind::behind, .rank = *behind, .witness = its.rank};
   const DiagnosticRecord& first = circle.front();
-  const Verdict each_other{.kind = Kind::circle, .rank = first.rank, .witness = first.rank};
+  const Verdict each_other{
+      .kind = Verdict::Kind::circle, .rank = first.rank, .witness = first.rank};
   const auto collective = std::find_if(circle.begin(), circle.end(),
                                        [](const auto& its) { return !is_message(its.call); });
   if (collective == circle.end()) return each_other;
@@ -110,32 +109,32 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
   const std::string& its_name = board[verdict.rank].name;
   const std::string_view departure = departure_of(board[verdict.rank].state);
   const std::string& elsewhere = board[verdict.rank].elsewhere;
-  if (verdict.kind != Kind::circle && departure.empty() && !elsewhere.empty())
+  if (verdict.kind != Verdict::Kind::circle && departure.empty() && !elsewhere.empty())
     return {fmt::format("{} waits in another communicator, {}", its_name, elsewhere), ""};
   const std::string missing =
       fmt::format("{} {}", its_name, departure.empty() ? "is missing" : departure);
   switch (verdict.kind) {
-    case Kind::missing:
+    case Verdict::Kind::missing:
       return {missing, ""};
-    case Kind::behind:
+    case Verdict::Kind::behind:
       return {missing, "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts"};
-    case Kind::silent:
+    case Verdict::Kind::silent:
       return {missing,
               fmt::format("\n  rank {} has enqueued {}, but its process does not answer: it is "
                           "stopped, or gets no processor",
                           verdict.rank, call)};
-    case Kind::late:
+    case Verdict::Kind::late:
       return {its_name + " has not come so far",
               fmt::format("\n  all ranks have enqueued {}, but the stream of rank {} has not come "
                           "to it: what is ahead of it there may wait for a call that another rank "
                           "has behind this one",
                           call, verdict.rank)};
-    case Kind::out_of_reach:
+    case Verdict::Kind::out_of_reach:
       return {missing,
               fmt::format("\n  the process of rank {} does not answer: it is stopped, or gets no "
                           "processor, or the network to its node is down",
                           verdict.rank)};
-    case Kind::circle:
+    case Verdict::Kind::circle:
       break;
   }
   return describe_circle(board, witness);
@@ -169,7 +168,8 @@ std::optional<DiagnosticRecord> first_out_of_time(const BoardSnapshot& board) {
 
 Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first) {
   for (int rank = 0; rank < board.ranks(); ++rank)
-    if (board[rank].is_lost()) return {.kind = Kind::missing, .rank = rank, .witness = first.rank};
+    if (board[rank].is_lost())
+      return {.kind = Verdict::Kind::missing, .rank = rank, .witness = first.rank};
   std::vector<DiagnosticRecord> path;
   for (DiagnosticRecord its = first;;) {
     path.push_back(its);

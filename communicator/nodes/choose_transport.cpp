@@ -23,16 +23,14 @@
 namespace plait {
 namespace {
 
-constexpr const char* what = "connecting the nodes";
-
 /// Rank 0 draws it, and the bootstrap tells the others.
 detail::Secret draw_secret(Bootstrap& bootstrap) {
   detail::Secret secret;
-  agree(bootstrap, what, [&] {
+  agree(bootstrap, connecting_nodes, [&] {
     if (getrandom(&secret, sizeof secret, 0) != static_cast<ssize_t>(sizeof secret))
       throw Error(ErrorCode::bootstrap, "the system gives no random bytes");
   });
-  return on_behalf_of(bootstrap, what, [&] { return bootstrap.broadcast(secret, 0); });
+  return on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.broadcast(secret, 0); });
 }
 
 enum class Net : std::uint8_t { sockets, plugin, mpi };
@@ -107,7 +105,7 @@ void require_reachable(const std::vector<Wish>& wishes, const Nodes& nodes) {
         ErrorCode::invalid_argument,
         fmt::format("{}: {} would listen at {}, an address of the loopback device, which {} can't "
                     "reach: name another interface in PLAIT_SOCKET_IFNAME",
-                    what, nodes.name_of_rank(static_cast<int>(rank)),
+                    connecting_nodes, nodes.name_of_rank(static_cast<int>(rank)),
                     address.substr(0, address.rfind(':')),
                     nodes.name_of_rank(static_cast<int>(stranger - wishes.begin()))));
   }
@@ -131,8 +129,9 @@ std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, con
                                                        const std::shared_ptr<Backend>& backend,
                                                        int threads) {
   Wish wish;
-  agree(bootstrap, what, [&] { wish = Wish::own(); });
-  const auto wishes = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(wish); });
+  agree(bootstrap, connecting_nodes, [&] { wish = Wish::own(); });
+  const auto wishes =
+      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(wish); });
   const auto other = std::find_if(wishes.begin(), wishes.end(),
                                   [&](const Wish& one) { return one.net != wishes[0].net; });
   const auto name = [](Net kind) { return names[static_cast<std::size_t>(kind)]; };
@@ -140,12 +139,13 @@ std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, con
     throw Error(ErrorCode::mismatch,
                 fmt::format("{}: ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank {} is to use "
                             "{}, rank 0 {}",
-                            what, other - wishes.begin(), name(other->net), name(wishes[0].net)));
+                            connecting_nodes, other - wishes.begin(), name(other->net),
+                            name(wishes[0].net)));
   const bool is_of_sockets = wish.net == Net::sockets;
   if (is_of_sockets) require_reachable(wishes, nodes);
   const detail::Secret secret = is_of_sockets ? draw_secret(bootstrap) : detail::Secret();
   std::unique_ptr<transport::Transport> transport;
-  agree(bootstrap, what, [&] {
+  agree(bootstrap, connecting_nodes, [&] {
     switch (wish.net) {
       case Net::sockets:
         transport = make_sockets(secret, threads, wish.address);

@@ -9,6 +9,9 @@
 
 namespace plait {
 
+/// What errors say that a rank does.
+inline constexpr const char* connecting_nodes = "connecting the nodes";
+
 /// What PLAIT_NET names: sockets, the plug-in of PLAIT_NET_PLUGIN, or MPI. Without PLAIT_NET it is
 /// the plug-in if one is named, else sockets. Collective. All ranks get the same kind, or throw
 /// Error(mismatch) if their kinds differ. If one rank can't have it, all throw why; so they do if a

@@ -21,8 +21,6 @@
 namespace plait {
 namespace {
 
-constexpr const char* what = "connecting the nodes";
-
 /// The channels between this rank and `peer`, of another node.
 transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const Grant& granted,
                         const ChunkNote* notes) {
@@ -46,22 +44,25 @@ int network_threads(const Backend& backend, const Nodes& nodes) {
 }
 
 /// What PLAIT_NET_GDR says.
-enum class Wish : std::int8_t { none = -1, off = 0, on = 1 };
+enum class DirectMemory : std::int8_t { none = -1, off = 0, on = 1 };
 
-Wish agreed_wish(Bootstrap& bootstrap) {
-  Wish wish = Wish::none;
-  agree(bootstrap, what,
-        [&] { wish = static_cast<Wish>(environment_integer("PLAIT_NET_GDR", -1, 0, 1)); });
-  const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(wish); });
-  const auto other = std::find_if(all.begin(), all.end(), [&](Wish w) { return w != all[0]; });
-  const auto name = [](Wish w) {
-    return w == Wish::none ? std::string("unset") : std::to_string(static_cast<int>(w));
+DirectMemory agreed_direct_memory(Bootstrap& bootstrap) {
+  DirectMemory wanted = DirectMemory::none;
+  agree(bootstrap, connecting_nodes, [&] {
+    wanted = static_cast<DirectMemory>(environment_integer("PLAIT_NET_GDR", -1, 0, 1));
+  });
+  const auto all =
+      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(wanted); });
+  const auto other =
+      std::find_if(all.begin(), all.end(), [&](DirectMemory w) { return w != all[0]; });
+  const auto name = [](DirectMemory w) {
+    return w == DirectMemory::none ? std::string("unset") : std::to_string(static_cast<int>(w));
   };
   if (other != all.end())
     throw Error(ErrorCode::mismatch,
-                fmt::format("{}: ranks differ in PLAIT_NET_GDR: rank {} has {}, rank 0 {}", what,
-                            other - all.begin(), name(*other), name(all[0])));
-  return wish;
+                fmt::format("{}: ranks differ in PLAIT_NET_GDR: rank {} has {}, rank 0 {}",
+                            connecting_nodes, other - all.begin(), name(*other), name(all[0])));
+  return wanted;
 }
 
 void require_device_memory(const DeviceInfo& device, const transport::Properties& transport) {
@@ -100,8 +101,8 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
                                           Bootstrap& bootstrap, const Nodes& nodes,
                                           const ChannelMemory& memory, SymmetricHeap& heap,
                                           transport::Transport& transport) {
-  const Wish wish = agreed_wish(bootstrap);
-  if (wish == Wish::off) return nullptr;
+  const DirectMemory wanted = agreed_direct_memory(bootstrap);
+  if (wanted == DirectMemory::off) return nullptr;
   const int rank = bootstrap.rank();
   const std::size_t lane_bytes = memory.lane() * memory.bytes,
                     bytes = memory.resources().resources.scratch_bytes;
@@ -109,12 +110,13 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
     return memory.first(owner, peer) * memory.bytes;
   };
   try {
-    agree(bootstrap, what, [&] { require_device_memory(backend->info(), transport.properties()); });
-    auto range = heap.allocate_range(bytes, what, Commit::on_touch, [&](int peer) {
+    agree(bootstrap, connecting_nodes,
+          [&] { require_device_memory(backend->info(), transport.properties()); });
+    auto range = heap.allocate_range(bytes, connecting_nodes, Commit::on_touch, [&](int peer) {
       return std::vector<StandIn>{{.offset = lane_at(peer, rank), .bytes = lane_bytes}};
     });
     auto window = std::make_shared<Window>(backend, std::move(range), rank, bytes, 0);
-    agree(bootstrap, what, [&] {
+    agree(bootstrap, connecting_nodes, [&] {
       int peer = 0;
       while (nodes.is_here(peer)) ++peer;
       transport::try_to_register(
@@ -123,7 +125,7 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
     });
     return window;
   } catch (const Error& error) {
-    if (wish == Wish::on || is_fatal(error.code())) throw;
+    if (wanted == DirectMemory::on || is_fatal(error.code())) throw;
     if (rank == 0 && transport.properties().device_memory)
       log::info("chunks between nodes lie in host memory: {}", error.what());
     return nullptr;
@@ -148,7 +150,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   const ChannelMemory memory = channel_memory(topology);
   auto transport = choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
-  agree(bootstrap, what, [&] {
+  agree(bootstrap, connecting_nodes, [&] {
     notes_ =
         allocate_pinned<ChunkNote>(backend, Channels::count(ranks, memory.blocks) * chunk_notes);
     proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
@@ -157,7 +159,8 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   const Resources here = node_channel_memory(topology).resources().resources;
   const std::size_t window_bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
   node_window_ = std::make_shared<Window>(
-      backend, heap.allocate_range(window_bytes, what, Commit::on_touch), rank, window_bytes, 0);
+      backend, heap.allocate_range(window_bytes, connecting_nodes, Commit::on_touch), rank,
+      window_bytes, 0);
   setting_.channels = {.scratch = node_window_->view(),
                        .signals = node_window_->view().at(here.scratch_bytes),
                        .counters = counters_.get()};
@@ -169,7 +172,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   };
   const Introduction mine{proxy_->address(), Uplink::of(proxy_->properties())};
   const auto introductions =
-      on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
+      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(mine); });
   std::vector<std::vector<Uplink>> uplinks(static_cast<std::size_t>(nodes.count()));
   for (int peer = 0; peer < ranks; ++peer)
     uplinks[static_cast<std::size_t>(nodes.of(peer))].push_back(

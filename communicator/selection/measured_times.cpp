@@ -21,11 +21,11 @@ constexpr std::string_view first_line = "plait-times 1", first_word = "plait-tim
                            last_line = "end", for_what = "for ";
 constexpr unsigned most_shapes = 1000;
 
-constexpr std::array<std::pair<std::string_view, Where>, 3> places = {
+constexpr std::array<std::pair<std::string_view, Where>, 3> places_of_memory = {
     {{"in", Where::in_place}, {"out", Where::out_of_place}, {"ordinary", Where::ordinary}}};
 
 std::string_view name_of(Where where) {
-  return std::find_if(places.begin(), places.end(),
+  return std::find_if(places_of_memory.begin(), places_of_memory.end(),
                       [&](const auto& place) { return place.second == where; })
       ->first;
 }
@@ -81,10 +81,10 @@ class MeasuredTimes::Parser {
   void take_heading() {
     const auto said = words(text_.substr(0, text_.size() - 1));
     const auto* const place =
-        said.size() != 3 ? places.end()
-                         : std::find_if(places.begin(), places.end(),
+        said.size() != 3 ? places_of_memory.end()
+                         : std::find_if(places_of_memory.begin(), places_of_memory.end(),
                                         [&](const auto& known) { return known.first == said[2]; });
-    if (place == places.end()) refuse("not of the form \"all_reduce f32 in:\"");
+    if (place == places_of_memory.end()) refuse("not of the form \"all_reduce f32 in:\"");
     const auto parsed = [&](auto reader, std::string_view word) {
       try {
         return reader(word);

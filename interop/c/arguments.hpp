@@ -29,7 +29,7 @@ struct Allocation {
   void* pointer;
   std::size_t bytes;
 };
-using Buffers = HandleTable<Allocation, HandleKind::buffer>;
+using BufferHandles = HandleTable<Allocation, HandleKind::buffer>;
 
 template <class Handle>
 HandleId id_of(Handle handle) {

@@ -129,7 +129,7 @@ plait_status plait_comm_destroy(plait_comm comm) {
   return guarded(call, [&] {
     refuse_if_inside(call, *Communicators::instance().pin(call, id_of(comm)));
     const auto owner = Communicators::instance().remove(call, id_of(comm));
-    for (const HandleId buffer : owner->buffers) Buffers::instance().remove(call, buffer);
+    for (const HandleId buffer : owner->buffers) BufferHandles::instance().remove(call, buffer);
   });
 }
 
@@ -167,7 +167,7 @@ plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* 
     owner->buffers.reserve(owner->buffers.size() + 1);
     auto window = owner->comm.allocate_bytes(bytes);
     void* pointer = detail::local_pointer(*window);
-    const HandleId id = Buffers::instance().insert(
+    const HandleId id = BufferHandles::instance().insert(
         std::make_unique<Allocation>(Allocation{id_of(comm), std::move(window), pointer, bytes}));
     owner->buffers.push_back(id);
     result = handle_of<plait_buffer>(id);
@@ -177,9 +177,9 @@ plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* 
 plait_status plait_buffer_free(plait_buffer buffer) {
   constexpr const char* call = "plait_buffer_free";
   return guarded(call, [&] {
-    const HandleId id = id_of(buffer), comm = Buffers::instance().pin(call, id)->owner;
+    const HandleId id = id_of(buffer), comm = BufferHandles::instance().pin(call, id)->owner;
     const auto owner = Communicators::instance().pin(call, comm);  // must outlive its memory
-    const auto allocation = Buffers::instance().remove(call, id);
+    const auto allocation = BufferHandles::instance().remove(call, id);
     std::erase_if(owner->buffers, [&](HandleId other) { return other.value == id.value; });
   });
 }
@@ -187,7 +187,7 @@ plait_status plait_buffer_free(plait_buffer buffer) {
 plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {
   constexpr const char* call = "plait_buffer_pointer";
   return guarded(call, [&] {
-    const auto allocation = Buffers::instance().pin(call, id_of(buffer));
+    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
     needed(call, pointer, "pointer") = allocation->pointer;
   });
 }
@@ -195,7 +195,7 @@ plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {
 plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes) {
   constexpr const char* call = "plait_buffer_bytes";
   return guarded(call, [&] {
-    const auto allocation = Buffers::instance().pin(call, id_of(buffer));
+    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
     needed(call, bytes, "bytes") = allocation->bytes;
   });
 }

@@ -9,7 +9,7 @@ namespace plait {
 namespace {
 
 /// Lets communicators use MPI between nodes in programs that have loaded this library.
-const bool offered = [] {
+const bool world_offered = [] {
   transport::offer_mpi_transport([](detail::Link& link) -> std::unique_ptr<transport::Transport> {
     const auto* const of_mpi = detail::Links::instance().find(link);
     return of_mpi == nullptr ? nullptr : transport::make_mpi_transport(of_mpi->comm());

@@ -1,4 +1,5 @@
 // The clock of plait-bench sees the slowest rank, and its statistics are those of the samples.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // figures are possible ones.
 #include "bench/ceiling/ceilings.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "communicator/calls/check.hpp"
+#include "communicator/host_reductions/host_reducer.hpp"
 #include "plait/host_operation.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const CommunicatorOptions on_host{.backend = BackendKind::host};
+const CommunicatorOptions on_the_host{.backend = BackendKind::host};
 
 HostOperation no_op(std::size_t bytes) {
   return {.function = [](const void*, void*, std::size_t, void*) {}, .element_bytes = bytes};
@@ -44,7 +44,7 @@ TEST(HostOperation, IsRefusedOnGpus) {
 
 TEST(HostOperation, IsComparedWithPlaitCheck) {
   const ScopedEnvironment variable("PLAIT_CHECK", "1");
-  run_ranks(2, on_host, [](Communicator& comm, int rank) {
+  run_ranks(2, on_the_host, [](Communicator& comm, int rank) {
     std::array<std::uint32_t, 12> x{};
     // Of equal size together.
     expect_throws(
@@ -67,7 +67,7 @@ TEST(HostOperation, IsComparedWithPlaitCheck) {
 /// The other ranks may have begun when a rank finds that it has no memory.
 TEST(HostOperation, BreaksTheCommunicatorIfThereIsNoMemory) {
   if (under_tsan) GTEST_SKIP() << "a sanitizer ends the program instead";
-  run_ranks(2, on_host, [](Communicator& comm, int) {
+  run_ranks(2, on_the_host, [](Communicator& comm, int) {
     std::byte x{};
     const auto error = error_of([&] { comm.all_reduce(&x, &x, 1, no_op(std::size_t{1} << 50)); });
     ASSERT_TRUE(error);
@@ -78,7 +78,7 @@ TEST(HostOperation, BreaksTheCommunicatorIfThereIsNoMemory) {
 
 /// Terms of a rank that did not come are no terms: the function must not see them.
 TEST(HostOperation, IsNotCalledWithoutTerms) {
-  CommunicatorOptions options = on_host;
+  CommunicatorOptions options = on_the_host;
   options.timeout = std::chrono::milliseconds(300);
   std::atomic<int> seen = 0;
   run_ranks(2, options, [&](Communicator& comm, int rank) {

@@ -10,15 +10,17 @@
 namespace plait::test {
 namespace {
 
-const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i32, .count = 300};
+const Call request_of_ints{
+    .collective = Collective::all_reduce, .type = DataType::i32, .count = 300};
 
 /// Whatever the user passes makes a difference, except for `blocking`.
 TEST(KnownCalls, AnswerEqualRequestsAlone) {
   std::array<int, 2> memory{};
   const CallOptions plain{.algorithm = "ring"};
   const MessageEnd end{.sends = true, .peer = 1, .buffer = memory.data(), .count = 1};
-  const std::array one_end{end}, two_ends{end, end};
-  const Request first{.call = sum_of_ints,
+  const std::array one_end{end};
+  const std::array two_ends{end, end};
+  const Request first{.call = request_of_ints,
                       .send = memory.data(),
                       .recv = memory.data(),
                       .ends = one_end,
@@ -91,9 +93,9 @@ TEST(KnownCalls, AnswerEqualRequestsAlone) {
 
   const CallOptions zero{.scale = 0.0}, negative_zero{.scale = -0.0};
   KnownCall scaled;
-  scaled.keep({.call = sum_of_ints, .options = zero}, now);
-  EXPECT_TRUE(scaled.answers({.call = sum_of_ints, .options = zero}, now));
-  EXPECT_FALSE(scaled.answers({.call = sum_of_ints, .options = negative_zero}, now));
+  scaled.keep({.call = request_of_ints, .options = zero}, now);
+  EXPECT_TRUE(scaled.answers({.call = request_of_ints, .options = zero}, now));
+  EXPECT_FALSE(scaled.answers({.call = request_of_ints, .options = negative_zero}, now));
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ RuleList read(const std::string& text, const Topology& of = topology(4, "sm_90")
 }
 
 enum class Kind { ordinary, in, out };
-Call call(std::size_t bytes, Kind kind = Kind::ordinary,
-          Collective collective = Collective::all_reduce) {
+Call call_of(std::size_t bytes, Kind kind = Kind::ordinary,
+             Collective collective = Collective::all_reduce) {
   Call call{.collective = collective, .type = DataType::u8, .count = bytes};
   call.symmetric = kind != Kind::ordinary;
   call.in_place = kind == Kind::in;
@@ -54,10 +54,10 @@ TEST(TuningFile, HasRulesInLinesAndComments) {
   const RuleList rules = read(
       "# measured\n0-1K=oneshot_ll; 1K-2K=ring  # small\n\nbroadcast: chain\nall_reduce: "
       "2K-=twoshot");
-  EXPECT_EQ(matched(rules, call(1023)), "oneshot_ll");
-  EXPECT_EQ(matched(rules, call(1024)), "ring");
-  EXPECT_EQ(matched(rules, call(2048)), "twoshot");
-  EXPECT_EQ(matched(rules, call(5, Kind::ordinary, Collective::broadcast)), "chain");
+  EXPECT_EQ(matched(rules, call_of(1023)), "oneshot_ll");
+  EXPECT_EQ(matched(rules, call_of(1024)), "ring");
+  EXPECT_EQ(matched(rules, call_of(2048)), "twoshot");
+  EXPECT_EQ(matched(rules, call_of(5, Kind::ordinary, Collective::broadcast)), "chain");
 }
 
 /// Rules of sections for numbers of ranks and nodes, for targets and architectures.
@@ -75,7 +75,7 @@ TEST(TuningFile, HasSections) {
       Topology other = topology(row.ranks, row.architecture);
       other.backend = row.target;
       other.nodes = row.nodes;
-      EXPECT_EQ(matched(read(text, other), call(row.bytes, Kind::ordinary, row.collective)),
+      EXPECT_EQ(matched(read(text, other), call_of(row.bytes, Kind::ordinary, row.collective)),
                 row.algorithm)
           << row.ranks << " ranks on " << name_of(row.target) << ", " << row.architecture << ", "
           << row.nodes << " nodes, " << row.bytes << " bytes";
@@ -148,8 +148,8 @@ TEST(TuningFile, IsRefusedWithWhatIsWrong) {
 /// The time and the stack that a line takes grow with its length alone.
 TEST(TuningFile, HasLinesOfAnyLengthAndErrorsShowTheirEnds) {
   const std::size_t million = 1'000'000;
-  EXPECT_EQ(matched(read("# " + std::string(million, '[') + "\nring"), call(1)), "ring");
-  EXPECT_EQ(matched(read("[" + std::string(million, ' ') + "4 ranks]\nring"), call(1)), "ring");
+  EXPECT_EQ(matched(read("# " + std::string(million, '[') + "\nring"), call_of(1)), "ring");
+  EXPECT_EQ(matched(read("[" + std::string(million, ' ') + "4 ranks]\nring"), call_of(1)), "ring");
   for (const std::string& line :
        {"[4 ranks on " + std::string(million, 'x'), "[4" + std::string(million, '[') + " ranks]",
         "[" + std::string(million, '4') + " ranks]", std::string(million, 'r')}) {
@@ -164,9 +164,9 @@ TEST(TuningFile, MayComeFromWindows) {
   const RuleList rules = read(
       "\xef\xbb\xbf# measured\r\n0-1K=oneshot_ll; 1K-2K ordinary =\tring \r\n\r\n[4 ranks on "
       "sm_90]\r\n2K-=twoshot\r\n");
-  EXPECT_EQ(matched(rules, call(1)), "oneshot_ll");
-  EXPECT_EQ(matched(rules, call(1024)), "ring");
-  EXPECT_EQ(matched(rules, call(2048)), "twoshot");
+  EXPECT_EQ(matched(rules, call_of(1)), "oneshot_ll");
+  EXPECT_EQ(matched(rules, call_of(1024)), "ring");
+  EXPECT_EQ(matched(rules, call_of(2048)), "twoshot");
 }
 
 TEST(TuningFile, ErrorsShowWhatIsInvisible) {
@@ -185,11 +185,11 @@ TEST(TuningFile, ErrorsShowWhatIsInvisible) {
 
 TEST(TuningFile, RulesAreForSymmetricOrOrdinaryMemory) {
   const RuleList rules = read("0-1K ordinary=stream; in=flash; 0-2K symmetric=twoshot; ring");
-  EXPECT_EQ(matched(rules, call(1)), "stream");
-  EXPECT_EQ(matched(rules, call(1, Kind::in)), "flash");
-  EXPECT_EQ(matched(rules, call(1, Kind::out)), "twoshot");
-  EXPECT_EQ(matched(rules, call(1024)), "ring");
-  EXPECT_EQ(matched(rules, call(2048, Kind::out)), "ring");
+  EXPECT_EQ(matched(rules, call_of(1)), "stream");
+  EXPECT_EQ(matched(rules, call_of(1, Kind::in)), "flash");
+  EXPECT_EQ(matched(rules, call_of(1, Kind::out)), "twoshot");
+  EXPECT_EQ(matched(rules, call_of(1024)), "ring");
+  EXPECT_EQ(matched(rules, call_of(2048, Kind::out)), "ring");
 }
 
 TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
@@ -199,10 +199,10 @@ TEST(TuningFile, StandsBetweenPlaitAlgoAndTheBuiltInTable) {
   four.scratch_limit = std::size_t{1} << 28;
   four.max_block_threads = 1024;
   const Selector selector(four, every_algorithm(), 0, read("0-1K=recursive_doubling"));
-  EXPECT_EQ(selector.choose(call(99), {}).rule, "PLAIT_ALGO");
-  EXPECT_EQ(selector.choose(call(100), {}).rule, "PLAIT_TUNING");
-  EXPECT_EQ(selector.choose(call(100), {}).algorithm->name(), "recursive_doubling");
-  EXPECT_EQ(selector.choose(call(1024), {}).rule, "built-in table");
+  EXPECT_EQ(selector.choose(call_of(99), {}).rule, "PLAIT_ALGO");
+  EXPECT_EQ(selector.choose(call_of(100), {}).rule, "PLAIT_TUNING");
+  EXPECT_EQ(selector.choose(call_of(100), {}).algorithm->name(), "recursive_doubling");
+  EXPECT_EQ(selector.choose(call_of(1024), {}).rule, "built-in table");
 }
 
 /// Times are no rules: they are read where the communicator is known.

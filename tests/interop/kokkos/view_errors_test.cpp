@@ -40,10 +40,11 @@ TEST(Errors, OfEveryCollective) {
                     testing::AllOf(testing::StartsWith(rank_said), HasSubstr(why)));
     };
     const auto refused_in_place = [&](const auto& view, const std::string& why) {
-      if constexpr (has_form_in_place<collective>())
+      if constexpr (has_form_in_place<collective>()) {
         for (const bool with_space : {false, true})
           EXPECT_THAT(error_of([&] { Functions<collective>::call(with_space, self, view); }),
                       testing::AllOf(testing::StartsWith(rank_said), HasSubstr(why)));
+      }
     };
     const std::string unlike =
         alike ? "differ in their extents" : "once for each of " + std::to_string(n) + " ranks";

@@ -243,7 +243,7 @@ TEST(Life, ARevokedCommunicatorMakesNoCalls) {
     Result state = Result::internal_error;
     OK(ncclCommGetAsyncError(comm, &state));
     EXPECT_EQ(state, Result::success);
-    std::int32_t value = 1;
+    std::int32_t value = rank + 1;
     EXPECT_EQ(sum_up(value, comm), Result::remote_error);
     EXPECT_OK(ncclCommDestroy(comm));
   });
