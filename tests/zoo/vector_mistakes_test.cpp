@@ -127,7 +127,7 @@ TEST_P(VectorMistakes, OfRootsAndNeighbors) {
     else if (of.ranks > 1)
       of.refuses("gather_v", "the block from rank 1 and the root's own, which is in place, overlap",
                  [&] {
-                   comm.gather_v(to, 2, to, {twos, of.ones}, f32, root);
+                   comm.gather_v(to, 2, to, {twos, of.begins}, f32, root);
                  });
     const auto neighbors = [&](const std::string& why, const std::vector<int>& peers,
                                const Counts& begins) {
