@@ -1,4 +1,4 @@
-// The kernels that are compiled into this process for one target: (family, data type) -> `Code`,
+// The kernels that are compiled into this process for one target: (family, data type) -> `Entry`,
 // the type that the target uses for its kernels.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
@@ -14,27 +14,27 @@
 
 namespace plait {
 
-template <class Code>
+template <class Entry>
 class KernelTable {
  public:
   using Key = std::pair<std::string, DataType>;
 
   static KernelTable& instance();  // each target defines it in its .cpp
 
-  void add(std::string_view family, DataType type, const Code& code) {
-    table_[{std::string(family), type}] = code;
+  void add(std::string_view family, DataType type, const Entry& entry) {
+    table_[{std::string(family), type}] = entry;
   }
-  const Code* find(std::string_view family, DataType type) const {
+  const Entry* find(std::string_view family, DataType type) const {
     const auto it = table_.find({std::string(family), type});
     return it == table_.end() ? nullptr : &it->second;
   }
   template <class Function>
   void for_each(Function function) const {
-    for (const auto& [key, code] : table_) function(key, code);
+    for (const auto& [key, entry] : table_) function(key, entry);
   }
 
  private:
-  std::map<Key, Code> table_;
+  std::map<Key, Entry> table_;
 };
 
 /// The name of the kernel that handles many messages in one launch. A family has one if its
@@ -84,29 +84,29 @@ struct Listed<EitherSign<T>> {
   static constexpr std::array data_types{data_type_of<T>, data_type_of<std::make_signed_t<T>>};
 };
 
-/// The codes that a kernel is compiled to for these arguments. Without `Kernel::code(args)` that is
-/// the kernel itself. Otherwise it is each type of `using Codes = TypeList<...>`, and `code(args)`
-/// is the index of the one that a launch takes. Each code gets the registers that it needs; a
-/// single kernel with a branch inside would allocate the most that any branch needs (direct_ll, 2
-/// H200: 16 KB in 2.60 us instead of 2.86; 2026-11-22).
+/// The cases that a kernel is compiled for. A kernel without `Kernel::case_of(args)` has one:
+/// itself. Otherwise each type of `using Cases = TypeList<...>` is compiled, and `case_of(args)` is
+/// the index of the one that a launch runs. Each case gets the registers that it needs; a single
+/// kernel with a branch inside would allocate the most that any branch needs (direct_ll, 2 H200: 16
+/// KB in 2.60 us instead of 2.86; 2026-11-22).
 template <class Kernel, class Args>
-struct KernelCodes {
+struct KernelCases {
   using List = TypeList<Kernel>;
   static unsigned index(const Args&) { return 0; }
 };
 template <class Kernel, class Args>
-requires requires(const Args& args) { Kernel::code(args); }
-struct KernelCodes<Kernel, Args> {
-  using List = typename Kernel::Codes;
-  static unsigned index(const Args& args) { return Kernel::code(args); }
+requires requires(const Args& args) { Kernel::case_of(args); }
+struct KernelCases<Kernel, Args> {
+  using List = typename Kernel::Cases;
+  static unsigned index(const Args& args) { return Kernel::case_of(args); }
 };
 
-/// The codes for the host target. A kernel whose `Codes` pay on GPUs alone names fewer in
-/// `OnHost`, which has the members of KernelCodes: they compile sooner and give a smaller library.
+/// The cases for the host target. A kernel whose `Cases` pay only on GPUs names fewer in `OnHost`,
+/// which has the members of KernelCases. Fewer cases compile sooner and make a smaller library.
 template <class Kernel, class Args>
-struct HostCodes : KernelCodes<Kernel, Args> {};
+struct HostCases : KernelCases<Kernel, Args> {};
 template <class Kernel, class Args>
 requires requires { typename Kernel::OnHost; }
-struct HostCodes<Kernel, Args> : Kernel::OnHost {};
+struct HostCases<Kernel, Args> : Kernel::OnHost {};
 
 }  // namespace plait

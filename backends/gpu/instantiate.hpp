@@ -40,17 +40,17 @@ constexpr std::size_t shared_bytes_per_thread() {
   }
 }
 
-/// One entry function per code of a kernel.
-template <class Isa, class Args, class... Code>
-auto entries(TypeList<Code...>) {
-  return std::array<void (*)(Args, Watch), sizeof...(Code)>{entry<Isa, Code, Args>...};
+/// One entry function per case of a kernel.
+template <class Isa, class Args, class... Case>
+auto entries(TypeList<Case...>) {
+  return std::array<void (*)(Args, Watch), sizeof...(Case)>{entry<Isa, Case, Args>...};
 }
 
 /// The entry function that a launch with these arguments takes.
 template <class Isa, class Kernel, class Args>
 auto entry_for(const Args& args) {
-  using Codes = KernelCodes<Kernel, Args>;
-  return entries<Isa, Args>(typename Codes::List{})[Codes::index(args)];
+  using Cases = KernelCases<Kernel, Args>;
+  return entries<Isa, Args>(typename Cases::List{})[Cases::index(args)];
 }
 
 /// `Target` describes the runtime: Status (a value-initialised one means success), Stream, Isa,
@@ -69,8 +69,8 @@ typename Target::Status launch(LaunchShape shape, bool early, const void* given,
 template <class Target, class Kernel, class Args>
 typename Target::Status load() {
   using Isa = typename Target::Isa;
-  for (const auto code : entries<Isa, Args>(typename KernelCodes<Kernel, Args>::List{})) {
-    const auto status = Target::load(reinterpret_cast<const void*>(code),
+  for (const auto entry_function : entries<Isa, Args>(typename KernelCases<Kernel, Args>::List{})) {
+    const auto status = Target::load(reinterpret_cast<const void*>(entry_function),
                                      max_threads * shared_bytes_per_thread<Isa, Kernel>());
     if (status != typename Target::Status{}) return status;
   }

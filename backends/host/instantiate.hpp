@@ -6,18 +6,18 @@
 
 namespace plait::host {
 
-template <class Args, class... Code>
-void run_code(unsigned index, Words& words, const Args& args, TypeList<Code...>) {
+template <class Args, class... Case>
+void run_case(unsigned index, Words& words, const Args& args, TypeList<Case...>) {
   unsigned i = 0;
-  ((i++ == index ? Code::run(words, args) : void()), ...);
+  ((i++ == index ? Case::run(words, args) : void()), ...);
 }
 
 template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
   KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
     const Args& args = *static_cast<const Args*>(given);
-    using Codes = HostCodes<Kernel, Args>;
-    run_code(Codes::index(args), words, args, typename Codes::List{});
+    using Cases = HostCases<Kernel, Args>;
+    run_case(Cases::index(args), words, args, typename Cases::List{});
   });
 }
 
@@ -41,8 +41,8 @@ bool add_kernels(const char* family, TypeList<Entry...>) {
 /// One kernel for all types of the list, whose arguments count bytes.
 template <class Kernel, class Args>
 [[gnu::noinline]] void run_untyped(Words& words, const Args& args) {
-  using Codes = HostCodes<Kernel, Args>;
-  run_code(Codes::index(args), words, args, typename Codes::List{});
+  using Cases = HostCases<Kernel, Args>;
+  run_case(Cases::index(args), words, args, typename Cases::List{});
 }
 template <template <class> class Kernel, class Args, class Entry>
 void add_untyped(const char* family) {

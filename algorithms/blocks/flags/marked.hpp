@@ -333,11 +333,11 @@ class MarkedExchange {
   Marked* peers_[Ranks == 0 ? 1 : Ranks - 1];  // this rank's lanes there
 };
 
-/// The codes of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
+/// The cases of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
 template <template <class, int, class> class Rounds, class T>
 struct MarkedKernel {
   template <int Ranks>
-  struct Code {
+  struct Case {
     static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
     template <Device D>
@@ -345,13 +345,13 @@ struct MarkedKernel {
       Rounds<T, Ranks, D>(dev, a).run();
     }
   };
-  using Codes = TypeList<Code<2>, Code<4>, Code<8>, Code<0>>;
-  static unsigned code(const MarkedArgs& a) {
+  using Cases = TypeList<Case<2>, Case<4>, Case<8>, Case<0>>;
+  static unsigned case_of(const MarkedArgs& a) {
     return a.ranks == 2 ? 0 : a.ranks == 4 ? 1 : a.ranks == 8 ? 2 : 3;
   }
-  /// As for packets (LLKernel), only two ranks gain by a code of their own on a host.
+  /// As for packets (LLKernel), only two ranks gain by a separate case on a host.
   struct OnHost {
-    using List = TypeList<Code<2>, Code<0>>;
+    using List = TypeList<Case<2>, Case<0>>;
     static unsigned index(const MarkedArgs& a) { return a.ranks == 2 ? 0 : 1; }
   };
 };

@@ -255,11 +255,11 @@ struct LLBatch {
   LLWork<72> few;
 };
 
-/// The codes of a kernel for 2, 4 and 8 ranks, and for any number. `Code<Batch, All>` polls
-/// the units of `Batch` ranks at once; `All`: these are all ranks.
-template <template <int Batch, bool All> class Code>
-using RanksCodes = TypeList<Code<2, true>, Code<4, true>, Code<8, true>, Code<8, false>>;
-constexpr unsigned ranks_code(int ranks) {
+/// The cases of a kernel for 2, 4 and 8 ranks, and for any number. `Case<Batch, All>` polls the
+/// units of `Batch` ranks at once; `All`: these are all ranks.
+template <template <int Batch, bool All> class Case>
+using CasesByRanks = TypeList<Case<2, true>, Case<4, true>, Case<8, true>, Case<8, false>>;
+constexpr unsigned case_of_ranks(int ranks) {
   return ranks == 2 ? 0 : ranks == 4 ? 1 : ranks == 8 ? 2 : 3;
 }
 
@@ -315,7 +315,7 @@ PLAIT_DEVICE void exchange_messages(D& dev, const LLBatch& a) {
 template <class Exchange>
 struct LLKernel {
   template <int Batch, bool All>
-  struct Code {
+  struct Case {
     /// A launch has 128 blocks at most, so registers for all of a thread's units are worth more
     /// than a second block per multiprocessor.
     static constexpr unsigned min_blocks_per_multiprocessor = 1;
@@ -327,15 +327,15 @@ struct LLKernel {
       }
     }
   };
-  using Codes = RanksCodes<Code>;
+  using Cases = CasesByRanks<Case>;
   template <class A>
-  static unsigned code(const A& a) {
-    return all_terms(a) ? ranks_code(a.exchange.ranks) : ranks_code(0);
+  static unsigned case_of(const A& a) {
+    return all_terms(a) ? case_of_ranks(a.exchange.ranks) : case_of_ranks(0);
   }
-  /// On a host, codes for 4 and 8 ranks gain nothing, and larger batches lose. Two ranks gain:
-  /// 64 KB by oneshot_ll take 275 us instead of 410 (2 cores of an EPYC, 2026-11-24).
+  /// On a host, cases for 4 and 8 ranks gain nothing, and larger batches lose. Two ranks gain: 64
+  /// KB by oneshot_ll take 275 us instead of 410 (2 cores of an EPYC, 2026-11-24).
   struct OnHost {
-    using List = TypeList<Code<2, true>, Code<1, false>>;
+    using List = TypeList<Case<2, true>, Case<1, false>>;
     template <class A>
     static unsigned index(const A& a) {
       return a.exchange.ranks == 2 && all_terms(a) ? 0 : 1;
@@ -343,7 +343,7 @@ struct LLKernel {
   };
 
  private:
-  /// Results of fewer terms take the code for any number of ranks, so the others need not count.
+  /// Results of fewer terms take the case for any number of ranks, so the others need not count.
   template <class A>
   static bool all_terms(const A& a) {
     return a.exchange.terms == a.exchange.ranks;

@@ -59,13 +59,13 @@ struct FixedPattern {
   }
 };
 
-/// Collectives, each with a code for itself.
+/// Collectives, each with a case of the kernel for itself.
 template <DirectPattern... Fixed>
 struct FixedPatterns {
   static constexpr unsigned count = sizeof...(Fixed);
-  template <template <class Pattern> class Code>
-  using Codes = TypeList<Code<FixedPattern<Fixed>>...>;
-  /// The position of a pattern in `Codes`; `count` if it has none.
+  template <template <class Pattern> class Case>
+  using Cases = TypeList<Case<FixedPattern<Fixed>>...>;
+  /// The position of a pattern in `Cases`; `count` if it has none.
   static constexpr unsigned number_of(const DirectPattern& pattern) {
     unsigned number = 0;
     static_cast<void>((... || (Fixed.is_like(pattern) || (++number, false))));

@@ -54,7 +54,7 @@ namespace plait::pairwise {
 /// Messages are moved as elements of a size that all pointers of a launch are aligned to.
 using Types = MoveTypes;
 
-/// `Only`: the way of all messages, if this code is for one way alone.
+/// `Only`: the way of all messages, if this case is for one way alone.
 template <class T, class D, Way... Only>
 class Pairwise {
  public:
@@ -193,14 +193,14 @@ struct Kernel {
   /// Small messages are faster in code that has one way only (2 H200, 16 KB: 3.50 us instead of
   /// 3.71; 2026-11-22).
   template <Way... Only>
-  struct Code {
+  struct Case {
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const Args& a) {
       Pairwise<T, D, Only...>(dev, a.paths).run(a);
     }
   };
-  using Codes = TypeList<Code<Way::packets>, Code<Way::lines>, Code<>>;
-  static unsigned code(const Args& a) {
+  using Cases = TypeList<Case<Way::packets>, Case<Way::lines>, Case<>>;
+  static unsigned case_of(const Args& a) {
     const Way way = a.first_message.way;
     return way != a.second_message.way ? 2 : way == Way::packets ? 0 : way == Way::lines ? 1 : 2;
   }

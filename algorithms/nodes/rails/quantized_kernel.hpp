@@ -118,7 +118,7 @@ class CodedWire {
   }
 
  private:
-  using Codes = Pack<Code, D::pack_bytes>;
+  using CodePack = Pack<Code, D::pack_bytes>;
   using Scale = Pack<float, 16>;
   static constexpr unsigned ratio = sizeof(float) / sizeof(Code);
   static constexpr unsigned scaled_values = 128;
@@ -126,7 +126,7 @@ class CodedWire {
       has_scale ? scaled_values * sizeof(Code) / D::pack_bytes : 1;
   static constexpr unsigned unit_packs = unit_groups * ratio;
   static constexpr std::size_t unit_bytes =
-      unit_groups * sizeof(Codes) + (has_scale ? sizeof(Scale) : 0);
+      unit_groups * sizeof(CodePack) + (has_scale ? sizeof(Scale) : 0);
   static_assert(unit_groups > 0);
 
   /// Calls body(unit, group in it, its first pack) for this thread's share of a chunk.
@@ -135,17 +135,17 @@ class CodedWire {
     for (std::size_t i = dev.thread(); i * ratio < range.size(); i += dev.threads())
       body(i / unit_groups, static_cast<unsigned>(i % unit_groups), range.begin + i * ratio);
   }
-  PLAIT_DEVICE static Codes* group_in(std::byte* unit, unsigned group) {
-    return reinterpret_cast<Codes*>(unit) + group;
+  PLAIT_DEVICE static CodePack* group_in(std::byte* unit, unsigned group) {
+    return reinterpret_cast<CodePack*>(unit) + group;
   }
   PLAIT_DEVICE static Scale* scale_in(std::byte* unit) {
-    return reinterpret_cast<Scale*>(unit + unit_groups * sizeof(Codes));
+    return reinterpret_cast<Scale*>(unit + unit_groups * sizeof(CodePack));
   }
 
   /// The packs of a group, from its unit.
   PLAIT_DEVICE static void take(D& dev, const std::byte* from, unsigned group, P (&packs)[ratio]) {
     auto* const unit = const_cast<std::byte*>(from);
-    const Codes codes = dev.load(const_cast<const Codes*>(group_in(unit, group)));
+    const CodePack codes = dev.load(const_cast<const CodePack*>(group_in(unit, group)));
     float scale = 1;
     if constexpr (has_scale) {
       scale = dev.load(const_cast<const Scale*>(scale_in(unit))).lane[0];
@@ -207,8 +207,8 @@ struct Kernel {
       rails::Rails<T, D, CodedWire<Code, D>>(dev, a).run();
     }
   };
-  using Codes = TypeList<As<bf16>, As<f16>, As<std::int8_t>>;
-  static unsigned code(const Args& args) { return static_cast<unsigned>(args.format); }
+  using Cases = TypeList<As<bf16>, As<f16>, As<std::int8_t>>;
+  static unsigned case_of(const Args& args) { return static_cast<unsigned>(args.format); }
 };
 
 }  // namespace plait::quantized

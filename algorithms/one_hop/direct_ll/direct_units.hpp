@@ -13,9 +13,9 @@
 // add up, it also sends to itself, unless there are two ranks: that takes fewer instructions than
 // putting its own term into its place among the others.
 //
-// Instructions count, so there is separate code for moves and sums, for several numbers of ranks,
-// and, with two ranks, for each collective (2 H200, 2026-11-23, microseconds with one code for all,
-// with codes for moves and sums, and with codes for collectives: broadcast of 1 MB by direct_ll128
+// Instructions count, so there are separate cases for moves and sums, for several numbers of ranks,
+// and, with two ranks, for each collective (2 H200, 2026-11-23, microseconds with one case for all,
+// with cases for moves and sums, and with cases for collectives: broadcast of 1 MB by direct_ll128
 // 6.22, 5.15, 4.92; reduce of 16 KB by direct_ll 2.43, 2.37, 2.18).
 //
 // Why no barrier is needed: see algorithms/blocks/flags/peer_lanes.hpp. Where only a root sends, or
@@ -283,11 +283,11 @@ class DirectPairSums : public Direct<DirectPairSums<Pattern, T, Unit, D>, Patter
 };
 
 /// `Moved::Unit<D>` is the unit, if `Moved::on<D>` says that the target has it. Move-only
-/// collectives launch as their `move_type`, so only those types compile the code of moves.
+/// collectives launch as their `move_type`, so only those types compile the cases of moves.
 template <class T, class Moved>
 struct DirectKernel {
   template <template <class, class, class, class> class Steps, class Pattern, int Batch, bool All>
-  struct Code {
+  struct Case {
     // There are at most 128 thread blocks, so registers for all of a thread's units come first.
     static constexpr unsigned min_blocks_per_multiprocessor = 1;
 
@@ -299,25 +299,25 @@ struct DirectKernel {
     }
   };
   template <class Pattern>
-  using PairSums = Code<DirectPairSums, Pattern, 2, true>;
+  using PairSums = Case<DirectPairSums, Pattern, 2, true>;
   template <class Pattern>
-  using PairMoves = Code<DirectMoves, Pattern, 2, true>;
+  using PairMoves = Case<DirectMoves, Pattern, 2, true>;
   template <int Batch, bool All>
-  using Sums = Code<DirectSums, AnyPattern, Batch, All>;
+  using Sums = Case<DirectSums, AnyPattern, Batch, All>;
   template <int Batch, bool All>
-  using Moves = Code<DirectMoves, AnyPattern, Batch, All>;
+  using Moves = Case<DirectMoves, AnyPattern, Batch, All>;
 
   using Adding = FixedPatterns<direct_patterns::reduce_scatter, direct_patterns::reduce>;
   using Moving =
       FixedPatterns<direct_patterns::all_gather, direct_patterns::broadcast,
                     direct_patterns::all_to_all, direct_patterns::gather, direct_patterns::scatter>;
-  using SumsCodes = Concatenated<typename Adding::template Codes<PairSums>,
+  using SumsCases = Concatenated<typename Adding::template Cases<PairSums>,
                                  TypeList<Sums<4, true>, Sums<8, true>, Sums<8, false>>>;
-  // Code for moves of exactly 8 ranks would need more registers than a thread has.
-  using MovesCodes = Concatenated<typename Moving::template Codes<PairMoves>,
+  // A case for moves of exactly 8 ranks would need more registers than a thread has.
+  using MovesCases = Concatenated<typename Moving::template Cases<PairMoves>,
                                   TypeList<Moves<4, true>, Moves<8, false>>>;
-  using Codes = std::conditional_t<is_moved<T>, Concatenated<SumsCodes, MovesCodes>, SumsCodes>;
-  static unsigned code(const DirectArgs& a) {
+  using Cases = std::conditional_t<is_moved<T>, Concatenated<SumsCases, MovesCases>, SumsCases>;
+  static unsigned case_of(const DirectArgs& a) {
     const int ranks = a.lanes.ranks;
     if (a.pattern.reduces)
       return ranks == 2 ? Adding::number_of(a.pattern)
@@ -329,7 +329,7 @@ struct DirectKernel {
            (ranks == 2 ? Moving::number_of(a.pattern) : Moving::count + (ranks == 4 ? 0 : 1));
   }
   /// As in LLKernel: only two ranks gain, and no collective by itself (reduce_scatter of 64 KB by
-  /// direct_ll: 112 us; 235 with one code for all numbers of ranks).
+  /// direct_ll: 112 us; 235 with one case for all numbers of ranks).
   struct OnHost {
     using AnySums = TypeList<PairSums<AnyPattern>, Sums<1, false>>;
     using AnyMoves = TypeList<PairMoves<AnyPattern>, Moves<1, false>>;

@@ -57,7 +57,7 @@ struct Args {
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
-/// `Reduces`: the code of collectives that add up; else it only moves blocks.
+/// `Reduces`: for collectives that add up; otherwise it only moves blocks.
 template <class T, class D, bool Reduces>
 class Direct {
  public:
@@ -194,7 +194,7 @@ class Direct {
   std::uint32_t chunks_;
 };
 
-/// Move-only collectives launch as their `move_type`, so only those types compile the code of
+/// Move-only collectives launch as their `move_type`, so only those types compile the case of
 /// moves.
 template <class T>
 struct Kernel {
@@ -214,9 +214,9 @@ struct Kernel {
       Direct<T, D, false>(dev, a).run();
     }
   };
-  using Codes =
+  using Cases =
       std::conditional_t<is_moved<T> || is_untyped<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
-  static unsigned code(const Args& a) { return a.pattern.reduces ? 0 : 1; }
+  static unsigned case_of(const Args& a) { return a.pattern.reduces ? 0 : 1; }
 };
 
 }  // namespace plait::direct_push
