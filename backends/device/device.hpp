@@ -70,9 +70,9 @@ PLAIT_DEVICE PacketElements<T> from_packet(PacketData data) {
 struct alignas(128) Line {
   std::uint64_t word[16];
 };
-template <int Words>
+template <int Count>
 struct LineShare {
-  PacketData word[Words];
+  PacketData word[Count];
 };
 
 /// 16 bytes of data that need no flag ("Lamport" in other libraries). An empty slot is zero, and

@@ -243,10 +243,9 @@ PLAIT_ELEMENT A reduce_sum(A a, A b) {
     return a + b;
   }
 }
-/// Words of several integers of type A, each of which is a lane, and what is done with all lanes at
-/// once.
+/// What is done with all lanes of a 32-bit word at once: each lane is an integer of type A.
 template <class A>
-struct Words {
+struct LanesInWord {
   static constexpr unsigned bits = 8 * sizeof(A);
   static constexpr std::uint32_t high = sizeof(A) == 1 ? 0x80808080u : 0x80008000u;
 
@@ -318,7 +317,7 @@ PLAIT_ELEMENT void add_lanes(A (&sum)[Count], const A (&term)[Count]) {
 #endif
   combine_lanes(sum, term, [](auto a, auto b) {
     if constexpr (taken_as_words<A, Count>) {
-      return Words<A>::sum(a, b);
+      return LanesInWord<A>::sum(a, b);
     } else {
       return reduce_sum(a, b);
     }

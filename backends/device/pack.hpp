@@ -191,7 +191,7 @@ class Reducer {
   PLAIT_ELEMENT void make_logical(Accumulator<Lanes>& acc) const {
     combine_lanes(acc.lane, acc.lane, [](auto a, auto) {
       if constexpr (taken_as_words<A, Lanes>) {
-        return Words<A>::are_set(a);
+        return LanesInWord<A>::are_set(a);
       } else {
         return a != 0 ? A{1} : A{0};
       }
@@ -224,10 +224,10 @@ class Reducer {
   template <std::size_t Lanes>
   PLAIT_ELEMENT void select(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     if constexpr (taken_as_words<A, Lanes>) {
-      const std::uint32_t flip = sign_bit_ != 0 ? Words<A>::high : 0,
+      const std::uint32_t flip = sign_bit_ != 0 ? LanesInWord<A>::high : 0,
                           smaller = op_ == ReduceOp::min ? ~std::uint32_t{0} : 0;
       combine_lanes(acc.lane, term.lane, [flip, smaller](std::uint32_t a, std::uint32_t b) {
-        const std::uint32_t first = Words<A>::are_not_less(a ^ flip, b ^ flip) ^ smaller;
+        const std::uint32_t first = LanesInWord<A>::are_not_less(a ^ flip, b ^ flip) ^ smaller;
         return (a & first) | (b & ~first);
       });
     } else if (op_ == ReduceOp::min) {

@@ -101,13 +101,13 @@ struct Gcn {
   /// registers.
   template <class T>
   PLAIT_WORD static T uniform(const T& value) {
-    struct Words {
+    struct Registers {
       std::uint32_t word[sizeof(T) / sizeof(std::uint32_t)];
     };
-    auto words = bits_as<Words>(value);
+    auto registers = bits_as<Registers>(value);
     PLAIT_UNROLL
-    for (auto& word : words.word) word = __builtin_amdgcn_readfirstlane(word);
-    return bits_as<T>(words);
+    for (auto& word : registers.word) word = __builtin_amdgcn_readfirstlane(word);
+    return bits_as<T>(registers);
   }
   template <class T>
   PLAIT_WORD static T* to_global(T* pointer) {

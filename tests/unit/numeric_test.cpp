@@ -261,9 +261,9 @@ void compare_with_lanes(const std::vector<A>& values) {
         set[i] = a[i] != 0 ? 1 : 0;
         not_less[i] = a[i] >= b[i] ? static_cast<A>(-1) : 0;
       }
-      ASSERT_EQ(Words<A>::sum(word(a), word(b)), word(sum)) << +x << " " << +y;
-      ASSERT_EQ(Words<A>::are_set(word(a)), word(set)) << +x << " " << +y;
-      ASSERT_EQ(Words<A>::are_not_less(word(a), word(b)), word(not_less)) << +x << " " << +y;
+      ASSERT_EQ(LanesInWord<A>::sum(word(a), word(b)), word(sum)) << +x << " " << +y;
+      ASSERT_EQ(LanesInWord<A>::are_set(word(a)), word(set)) << +x << " " << +y;
+      ASSERT_EQ(LanesInWord<A>::are_not_less(word(a), word(b)), word(not_less)) << +x << " " << +y;
     }
 }
 TEST(Numeric, WordsDoWhatTheirLanesDo) {
