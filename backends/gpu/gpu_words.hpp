@@ -80,7 +80,7 @@ class Patience {
 };
 
 template <class Isa>
-class Words {
+class KernelWords {
  public:
   static constexpr std::size_t pack_bytes = 16;
   static constexpr bool indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
@@ -89,7 +89,7 @@ class Words {
   /// Asks whether an earlier call has given up: then this call must send nothing, because its peers
   /// would take it for data of that call. The load is in flight while the kernel loads its epoch,
   /// so it costs no time.
-  PLAIT_WORD explicit Words(const Watch& watch)
+  PLAIT_WORD explicit KernelWords(const Watch& watch)
       : watch_(watch), broken_(watch.claimed == nullptr ? 0 : Isa::load_relaxed(watch.claimed)) {}
 
   PLAIT_WORD unsigned block() const { return blockIdx.x; }

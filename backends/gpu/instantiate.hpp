@@ -24,7 +24,7 @@ template <class Isa, class Kernel, class Args>
 __global__ void __launch_bounds__(max_threads, min_blocks_per_multiprocessor<Kernel>())
     entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
-  Words<Isa> words(watch);
+  KernelWords<Isa> words(watch);
   log_start<Isa>(watch, words.block(), words.thread());
   Kernel::run(words, args);
   log_end<Isa>(watch, words.block(), words.blocks(), words.thread());
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(max_threads, min_blocks_per_multiprocessor<Ker
 template <class Isa, class Kernel>
 constexpr std::size_t shared_bytes_per_thread() {
   if constexpr (Isa::staging_is_shared && requires { Kernel::staged_packs; }) {
-    return Kernel::staged_packs * Words<Isa>::pack_bytes;
+    return Kernel::staged_packs * KernelWords<Isa>::pack_bytes;
   } else {
     return 0;
   }

@@ -4,8 +4,8 @@
 
 namespace plait::host {
 
-class Words;
-using HostKernel = void (*)(Words&, const void* args);
+class KernelWords;
+using HostKernel = void (*)(KernelWords&, const void* args);
 
 }  // namespace plait::host
 

@@ -14,7 +14,7 @@ namespace {
 void run_block(const Launch& launch, unsigned block, unsigned thread, Team& team,
                std::byte* buffer) {
   const unsigned blocks = launch.shape.blocks;
-  Words words(block, blocks, thread, team, launch.watch, buffer);
+  KernelWords words(block, blocks, thread, team, launch.watch, buffer);
   log_start<LogOps>(launch.watch, block, thread);
   launch.kernel(words, launch.args());
   log_end<LogOps>(launch.watch, block, blocks, thread);
@@ -38,7 +38,7 @@ const PoolSettings& settings() {
 }
 
 struct Pool::Buffer {
-  alignas(Words::pack_bytes) std::byte bytes[Words::buffer_bytes];
+  alignas(KernelWords::pack_bytes) std::byte bytes[KernelWords::buffer_bytes];
 };
 
 /// The system gives pages to buffers that a kernel uses.

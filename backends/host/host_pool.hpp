@@ -48,7 +48,7 @@ class Pool {
   void run_blocks(const Launch& launch);
 
   struct Buffer;
-  std::vector<std::unique_ptr<Buffer>> buffers_;  // Words::buffer of each worker
+  std::vector<std::unique_ptr<Buffer>> buffers_;  // KernelWords::buffer of each worker
   ThreadTeam threads_{"the threads of a host kernel"};
 };
 

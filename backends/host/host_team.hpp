@@ -7,8 +7,8 @@
 
 namespace plait::host {
 
-/// For waits of kernels. `Words::spin` polls many times before its first pause, so pauses begin
-/// with a yield.
+/// For waits of kernels. `KernelWords::spin` polls many times before its first pause, so pauses
+/// begin with a yield.
 inline constexpr Backoff::Pace host_pace{.spins = 0, .sleep = std::chrono::microseconds(50)};
 
 /// Barrier and vote of the threads of a block. A broken team (a wait has failed) lets every thread

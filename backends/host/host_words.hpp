@@ -25,15 +25,15 @@
 
 namespace plait::host {
 
-class Words {
+class KernelWords {
  public:
   /// A cache line; the branch on the operation is taken once per pack.
   static constexpr std::size_t pack_bytes = 64;
   static constexpr bool indexed_arguments = true, has_peer_reads = true;
   static constexpr int line_threads = 1, line_group = 1;
 
-  Words(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch,
-        std::byte* buffer = nullptr)
+  KernelWords(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch,
+              std::byte* buffer = nullptr)
       : block_(block),
         blocks_(blocks),
         thread_(thread),
@@ -342,6 +342,6 @@ class Words {
   std::byte* buffer_;
 };
 
-static_assert(Device<Words>);
+static_assert(Device<KernelWords>);
 
 }  // namespace plait::host

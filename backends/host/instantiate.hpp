@@ -7,14 +7,14 @@
 namespace plait::host {
 
 template <class Args, class... Case>
-void run_case(unsigned index, Words& words, const Args& args, TypeList<Case...>) {
+void run_case(unsigned index, KernelWords& words, const Args& args, TypeList<Case...>) {
   unsigned i = 0;
   ((i++ == index ? Case::run(words, args) : void()), ...);
 }
 
 template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
-  KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
+  KernelTable<HostKernel>::instance().add(family, type, [](KernelWords& words, const void* given) {
     const Args& args = *static_cast<const Args*>(given);
     using Cases = HostCases<Kernel, Args>;
     run_case(Cases::index(args), words, args, typename Cases::List{});
@@ -40,20 +40,21 @@ bool add_kernels(const char* family, TypeList<Entry...>) {
 
 /// One kernel for all types of the list, whose arguments count bytes.
 template <class Kernel, class Args>
-[[gnu::noinline]] void run_untyped(Words& words, const Args& args) {
+[[gnu::noinline]] void run_untyped(KernelWords& words, const Args& args) {
   using Cases = HostCases<Kernel, Args>;
   run_case(Cases::index(args), words, args, typename Cases::List{});
 }
 template <template <class> class Kernel, class Args, class Entry>
 void add_untyped(const char* family) {
   for (const DataType type : Listed<Entry>::data_types)
-    KernelTable<HostKernel>::instance().add(family, type, [](Words& words, const void* given) {
-      Args args = *static_cast<const Args*>(given);
-      if constexpr (requires { args.count_bytes(1); }) {
-        args.count_bytes(sizeof(typename Listed<Entry>::Element));
-      }
-      run_untyped<Kernel<Untyped>>(words, args);
-    });
+    KernelTable<HostKernel>::instance().add(
+        family, type, [](KernelWords& words, const void* given) {
+          Args args = *static_cast<const Args*>(given);
+          if constexpr (requires { args.count_bytes(1); }) {
+            args.count_bytes(sizeof(typename Listed<Entry>::Element));
+          }
+          run_untyped<Kernel<Untyped>>(words, args);
+        });
 }
 template <template <class> class Kernel, class Args, class... Entry>
 bool add_kernels(const char* family, InRuns<TypeList<Entry...>>) {

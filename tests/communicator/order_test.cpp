@@ -305,14 +305,14 @@ TEST_P(Order, CommunicatorsMayBeDestroyedWithWorkInFlight) {
   for (const char* algorithm : {"", "ring", "oneshot_ll", "twoshot_ll"})
     with_bootstraps(GetParam(), [&](std::unique_ptr<Bootstrap> bootstrap, int rank) {
       std::shared_ptr<Backend> backend;
-      std::unique_ptr<Words> send, recv;  // outlive the communicator
+      std::unique_ptr<WordBuffer> send, recv;  // outlive the communicator
       std::unique_ptr<Pipeline> pipeline;
       std::optional<Stream> stream;
       {
         Communicator comm = Communicator::create(std::move(bootstrap), test_options());
         backend = backend_of(comm).again();
-        send = std::make_unique<Words>(backend, Words::Kind::device, count);
-        recv = std::make_unique<Words>(backend, Words::Kind::device, count);
+        send = std::make_unique<WordBuffer>(backend, WordBuffer::Kind::device, count);
+        recv = std::make_unique<WordBuffer>(backend, WordBuffer::Kind::device, count);
         pipeline = std::make_unique<Pipeline>(backend, rank, GetParam(), send->data(), recv->data(),
                                               count);
         stream = comm.create_stream();

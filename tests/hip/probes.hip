@@ -18,7 +18,7 @@ using plait::Packet;
 using plait::PacketData;
 using plait::Waiting;
 using plait::Watch;
-using Words = plait::gpu::Words<Isa>;
+using Words = plait::gpu::KernelWords<Isa>;
 using Pack = plait::Pack<float, Words::pack_bytes>;
 
 #define PLAIT_PROBE extern "C" __global__ void __launch_bounds__(512)

@@ -95,9 +95,9 @@ TEST(FlashPlan, TwoMegabytesAreOnTheirWay) {
 
 /// The words of the host, but copies are made when a thread waits for them and not earlier, and
 /// what they will overwrite is spoilt at once.
-class LateWords : public host::Words {
+class LateWords : public host::KernelWords {
  public:
-  using host::Words::Words;
+  using host::KernelWords::KernelWords;
 
   template <class P, int Count>
   class Staging {
@@ -224,7 +224,7 @@ void check_counts() {
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const auto& [blocks, threads] : {std::pair(1u, 1u), std::pair(3u, 2u)}) {
       const std::size_t stage =
-          threads * host::Words::pack_bytes * stage_packs(sizeof(T)) / sizeof(T);
+          threads * host::KernelWords::pack_bytes * stage_packs(sizeof(T)) / sizeof(T);
       std::vector<std::size_t> counts = {1, stage / 2, stage - 1};
       for (const std::size_t k : {1u, 2u, 3u, 4u, 7u, 8u}) {
         const std::size_t exact = k * stage * blocks * static_cast<unsigned>(ranks);
@@ -248,7 +248,7 @@ struct With {
 };
 template <class Case>
 class FlashPipeline : public testing::Test {};
-using Pipelines = testing::Types<With<2, host::Words>, With<1, LateWords>, With<2, LateWords>,
+using Pipelines = testing::Types<With<2, host::KernelWords>, With<1, LateWords>, With<2, LateWords>,
                                  With<3, LateWords>, With<4, LateWords>>;
 TYPED_TEST_SUITE(FlashPipeline, Pipelines);
 

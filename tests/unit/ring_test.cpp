@@ -20,7 +20,7 @@ namespace plait {
 namespace {
 
 /// The words of one thread on the host, which note every access in order.
-class RecordingWords : public host::Words {
+class RecordingWords : public host::KernelWords {
  public:
   enum class Kind { load, store, wait, signal };
   struct Access {
@@ -30,7 +30,7 @@ class RecordingWords : public host::Words {
     std::uint32_t value;  // waited for, or signalled
   };
 
-  using host::Words::Words;
+  using host::KernelWords::KernelWords;
 
   template <class T, std::size_t Bytes>
   Pack<T, Bytes> load(const Pack<T, Bytes>* p) {

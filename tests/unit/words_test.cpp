@@ -24,12 +24,12 @@ using test::hash;
 /// The words of a single thread on the host.
 class OneThread {
  public:
-  host::Words& operator*() { return words_; }
+  host::KernelWords& operator*() { return words_; }
 
  private:
   host::Team team_{1};
   Watch watch_{};
-  host::Words words_{0, 1, 0, team_, watch_};
+  host::KernelWords words_{0, 1, 0, team_, watch_};
 };
 
 TEST(Epoch, SkipsZeroAndAlternates) {
@@ -345,14 +345,14 @@ TEST(Packs, KnowHowManyOfARangeAreComplete) {
   EXPECT_EQ(ragged.whole_in({5, 5}), 0u);
   EXPECT_EQ(unaligned.whole_in({0, 11}), 0u);
   // The host's packs may lie anywhere.
-  using Host = Packs<std::int32_t, host::Words::pack_bytes>;
+  using Host = Packs<std::int32_t, host::KernelWords::pack_bytes>;
   EXPECT_EQ(Host(memory + 1, 41).whole_in({0, 3}), 2u);
 }
 
 /// Counts the packs that move as a whole.
-class CountingWords : public host::Words {
+class CountingWords : public host::KernelWords {
  public:
-  using host::Words::Words;
+  using host::KernelWords::KernelWords;
   template <class T, std::size_t Bytes>
   Pack<T, Bytes> load(const Pack<T, Bytes>* p) {
     ++loads;
@@ -367,15 +367,16 @@ class CountingWords : public host::Words {
 };
 
 TEST(PackLoop, AnIncompletePackAtTheEndSlowsNoOtherDown) {
-  constexpr std::size_t count = 1001, lanes = host::Words::pack_bytes / sizeof(std::int32_t);
+  constexpr std::size_t count = 1001, lanes = host::KernelWords::pack_bytes / sizeof(std::int32_t);
   for (const std::size_t offset : {0u, 1u, 4u}) {  // elements
     std::vector<std::int32_t> from(count + offset), to(count + offset);
     std::iota(from.begin(), from.end(), 0);
     host::Team team{1};
     const Watch watch{};
     CountingWords words{0, 1, 0, team, watch};
-    const Packs<const std::int32_t, host::Words::pack_bytes> source(from.data() + offset, count);
-    const Packs<std::int32_t, host::Words::pack_bytes> target(to.data() + offset, count);
+    const Packs<const std::int32_t, host::KernelWords::pack_bytes> source(from.data() + offset,
+                                                                          count);
+    const Packs<std::int32_t, host::KernelWords::pack_bytes> target(to.data() + offset, count);
     copy_packs<1>(words, source, target, {0, source.size()});
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(to[i + offset], from[i + offset]) << i;
     EXPECT_EQ(words.loads, count / lanes);

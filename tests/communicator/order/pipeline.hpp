@@ -19,10 +19,10 @@ namespace plait::test {
 
 /// Zeroed words, on the device or pinned. Allocate before the first kernel waits for a peer, free
 /// after the last.
-class Words {
+class WordBuffer {
  public:
   enum class Kind { device, pinned };
-  Words(std::shared_ptr<Backend> backend, Kind kind, std::size_t count)
+  WordBuffer(std::shared_ptr<Backend> backend, Kind kind, std::size_t count)
       : backend_(std::move(backend)), kind_(kind) {
     const DeviceScope device(*backend_);
     const std::size_t bytes = count * sizeof(std::uint32_t);
@@ -32,13 +32,13 @@ class Words {
     backend_->fill(words_, 0, bytes, nullptr);
     backend_->synchronize(nullptr);
   }
-  ~Words() {
+  ~WordBuffer() {
     const DeviceScope device(*backend_);
     if (kind_ == Kind::pinned) backend_->deallocate_pinned(words_);
     else backend_->deallocate(words_);
   }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
+  WordBuffer(const WordBuffer&) = delete;
+  WordBuffer& operator=(const WordBuffer&) = delete;
   std::uint32_t* data() const { return words_; }
 
  private:
@@ -53,8 +53,8 @@ class OrderKernel {
   OrderKernel(std::shared_ptr<Backend> backend, int rank)
       : backend_(std::move(backend)),
         rank_(rank),
-        pinned_(backend_, Words::Kind::pinned, 1024),
-        claimed_(backend_, Words::Kind::device, 1) {}
+        pinned_(backend_, WordBuffer::Kind::pinned, 1024),
+        claimed_(backend_, WordBuffer::Kind::device, 1) {}
 
   void launch(order::Args args, LaunchShape shape, StreamRef stream) {
     const DeviceScope device(*backend_);
@@ -82,7 +82,7 @@ class OrderKernel {
  private:
   std::shared_ptr<Backend> backend_;
   int rank_;
-  Words pinned_, claimed_;
+  WordBuffer pinned_, claimed_;
 };
 
 /// Elements that were wrong so far, and rounds.
@@ -100,7 +100,7 @@ class Pipeline {
            std::uint32_t* recv, std::size_t count)
       : backend_(backend),
         kernel_(backend, rank),
-        words_(backend, Words::Kind::device, 1 + threads()),
+        words_(backend, WordBuffer::Kind::device, 1 + threads()),
         send_(send),
         recv_(recv),
         count_(count),
@@ -162,7 +162,7 @@ class Pipeline {
 
   std::shared_ptr<Backend> backend_;
   OrderKernel kernel_;
-  Words words_;
+  WordBuffer words_;
   std::uint32_t *send_, *recv_;
   std::size_t count_;
   std::uint32_t own_times_, sum_times_;
