@@ -252,16 +252,16 @@ class Packs {  // of T or const T
   std::size_t whole_;
 };
 
-/// [0, size) in equal parts; the last ones may be shorter or empty. Every boundary inside is a
+/// [0, size) in equal pieces; the last ones may be shorter or empty. Every boundary inside is a
 /// multiple of the grain. Make it once, where a division is cheap (on the host, or before a loop):
 /// a 64-bit division takes a GPU a tenth of a microsecond.
-struct Parts {
+struct Partition {
   std::size_t size, each;
 
-  PLAIT_DEVICE static constexpr Parts of(std::size_t size, std::size_t parts,
-                                         std::size_t grain = 1) {
+  PLAIT_DEVICE static constexpr Partition of(std::size_t size, std::size_t pieces,
+                                             std::size_t grain = 1) {
     const std::size_t grains = (size + grain - 1) / grain;
-    return {size, (grains + parts - 1) / parts * grain};
+    return {size, (grains + pieces - 1) / pieces * grain};
   }
   PLAIT_DEVICE constexpr Range at(std::size_t index) const {
     const std::size_t begin = index * each, end = begin + each;

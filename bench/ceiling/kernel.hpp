@@ -44,7 +44,7 @@ struct Kernel {
     const Packs<const T, D::pack_bytes> from(static_cast<const T*>(a.from), a.count);
     const Packs<T, D::pack_bytes> to(static_cast<T*>(a.to), a.count);
     copy_packs<packs_in_flight<T, D>>(dev, from, to,
-                                      Parts::of(from.size(), dev.blocks()).at(dev.block()));
+                                      Partition::of(from.size(), dev.blocks()).at(dev.block()));
   }
 
   template <Device D>

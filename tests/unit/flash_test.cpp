@@ -24,9 +24,9 @@ void expect_cover(std::size_t bytes, bool whole, int ranks, unsigned blocks) {
                                   << " blocks, whole " << whole);
   std::size_t reached = 0, least = bytes, most = 0;
   for (int rank = 0; rank < (whole ? 1 : ranks); ++rank) {
-    const EvenParts parts = stripes(bytes, whole, rank, ranks, blocks);
+    const EvenPartition partition = stripes(bytes, whole, rank, ranks, blocks);
     for (unsigned block = 0; block < blocks; ++block) {
-      const Range range = parts.at(block);
+      const Range range = partition.at(block);
       ASSERT_EQ(range.begin, reached);
       ASSERT_LE(range.begin, range.end);
       ASSERT_TRUE(range.begin % 16 == 0 || range.size() == 0);
@@ -49,7 +49,8 @@ TEST(FlashPlan, BlocksCoverTheMessageOnceAndEvenly) {
 
 TEST(FlashPlan, BothRanksReduceTheSameWhole) {
   for (const std::size_t bytes : sizes) {
-    const EvenParts first = stripes(bytes, true, 0, 2, 33), second = stripes(bytes, true, 1, 2, 33);
+    const EvenPartition first = stripes(bytes, true, 0, 2, 33),
+                        second = stripes(bytes, true, 1, 2, 33);
     for (unsigned block = 0; block < 33; ++block) {
       EXPECT_EQ(first.at(block).begin, second.at(block).begin);
       EXPECT_EQ(first.at(block).end, second.at(block).end);
@@ -75,9 +76,9 @@ TEST(FlashPlan, LargeMessagesReachTheSteadyState) {
             if (bytes * static_cast<unsigned>(peers) < filling * 2 * depth * stage.bytes())
               continue;
             ASSERT_GE(blocks, filling);
-            const EvenParts parts = EvenParts::of({0, bytes}, blocks);
+            const EvenPartition partition = EvenPartition::of({0, bytes}, blocks);
             for (unsigned block = 0; block < blocks; ++block)
-              ASSERT_GE(stage.count(parts.at(block).size(), peers), 2u * depth)
+              ASSERT_GE(stage.count(partition.at(block).size(), peers), 2u * depth)
                   << bytes << " bytes, " << blocks << " blocks, " << peers;
           }
 }

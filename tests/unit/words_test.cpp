@@ -46,15 +46,15 @@ TEST(Epoch, SkipsZeroAndAlternates) {
   EXPECT_LT(epoch.value, 100u);  // it has wrapped
 }
 
-TEST(Parts, CoverEverythingOnceInOrder) {
+TEST(Partition, CoverEverythingOnceInOrder) {
   for (const std::size_t size : {0u, 1u, 2u, 5u, 16u, 17u, 63u, 64u, 1000u, 4099u})
     for (const std::size_t parts : {1u, 2u, 3u, 7u, 8u, 64u})
       for (const std::size_t grain : {1u, 2u, 3u, 16u, 100u}) {
-        const Parts division = Parts::of(size, parts, grain);
+        const Partition partition = Partition::of(size, parts, grain);
         const std::size_t fair = (size + parts - 1) / parts;
         std::size_t reached = 0;
         for (std::size_t i = 0; i < parts; ++i) {
-          const Range part = division.at(i);
+          const Range part = partition.at(i);
           ASSERT_EQ(part.begin, reached);
           ASSERT_LE(part.begin, part.end);
           ASSERT_TRUE(part.begin % grain == 0 || part.begin == size);
@@ -67,14 +67,14 @@ TEST(Parts, CoverEverythingOnceInOrder) {
 
 /// For any size: parts of a message, cut at pack boundaries, have no pack in common, and empty
 /// parts have none.
-TEST(Parts, InPacksAreDisjointAndCoverEverything) {
+TEST(Partition, InPacksAreDisjointAndCoverEverything) {
   constexpr std::size_t bytes = 64;
   for (std::size_t size = 0; size < 700; ++size)
     for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u}) {
-      const Parts division = Parts::of(size, parts, bytes);
+      const Partition partition = Partition::of(size, parts, bytes);
       std::size_t reached = 0;
       for (std::size_t i = 0; i < parts; ++i) {
-        const Range part = division.at(i), packs = in_packs<bytes>(part);
+        const Range part = partition.at(i), packs = in_packs<bytes>(part);
         if (part.size() == 0) {
           ASSERT_EQ(packs.begin, packs.end)
               << "an empty part [" << part.begin << ", " << part.end << ") has a pack";

@@ -113,7 +113,7 @@ class Steps {
                     .own = own,
                     .result = result,
                     .first = first,
-                    .stripes = Parts::of(bytes, shape.blocks, step),
+                    .stripes = Partition::of(bytes, shape.blocks, step),
                     .reduction = reduction_};
     context_.launch("copy_engine", call_.type, shape, args);
   }

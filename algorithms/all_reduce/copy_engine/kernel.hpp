@@ -82,8 +82,8 @@ struct Args {
   WindowView terms;
   const std::byte* own;
   std::byte* result;
-  int first;      // the rank whose term comes first; the others follow in their order
-  Parts stripes;  // of the chunk, in bytes, one per block
+  int first;          // the rank whose term comes first; the others follow in their order
+  Partition stripes;  // of the chunk, in bytes, one per block
   Reduction reduction;
 };
 

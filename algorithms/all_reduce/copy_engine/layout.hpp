@@ -11,7 +11,7 @@ inline constexpr std::size_t grain = 64;
 /// have the same size. The rest, less than `grain` bytes per rank, is the tail.
 struct Landing {
   std::size_t slice;  // bytes of each; 0: all is tail
-  Parts chunks;       // of a slice: two, either of which may be empty
+  Partition chunks;   // of a slice: two, either of which may be empty
   Range tail;         // of the message
 
   /// Two chunks are enough: the first is summed while the last copy of the second is on its way,
@@ -22,7 +22,7 @@ struct Landing {
   static constexpr Landing of(std::size_t bytes, int ranks) {
     const auto n = static_cast<std::size_t>(ranks);
     const std::size_t slice = bytes / n / grain * grain;
-    return {slice, Parts::of(slice, 2, grain), {slice * n, bytes}};
+    return {slice, Partition::of(slice, 2, grain), {slice * n, bytes}};
   }
   /// Slice `rank` of the message. Its own rank has the result there; on rank r, that rank's term of
   /// slice r lands there.
@@ -34,16 +34,16 @@ struct Landing {
 
 /// In place. Nothing lands anywhere, so the last slices may be shorter.
 struct InPlace {
-  Range slice;   // the rank's own
-  Parts chunks;  // of the slice
+  Range slice;       // the rank's own
+  Partition chunks;  // of the slice
 
   /// Pulls and copies use the same links, so chunks only fill each other's gaps.
   static constexpr unsigned chunk_count = 2;
 
   static constexpr InPlace of(std::size_t bytes, int rank, int ranks) {
-    const Range slice =
-        Parts::of(bytes, static_cast<std::size_t>(ranks), grain).at(static_cast<std::size_t>(rank));
-    return {slice, Parts::of(slice.size(), chunk_count, grain)};
+    const Range slice = Partition::of(bytes, static_cast<std::size_t>(ranks), grain)
+                            .at(static_cast<std::size_t>(rank));
+    return {slice, Partition::of(slice.size(), chunk_count, grain)};
   }
 };
 

@@ -53,7 +53,7 @@ struct Args {
   // peer_ptr(r) is rank r's input and output. They may be equal if `whole` is false.
   WindowView send, recv;
   std::size_t count;
-  EvenParts stripes;  // of the bytes that this rank reduces, one per block
+  EvenPartition stripes;  // of the bytes that this rank reduces, one per block
   Reduction reduction;
   bool whole;  // two ranks, each of which reduces the whole message for itself
 

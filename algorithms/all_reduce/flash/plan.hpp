@@ -16,15 +16,16 @@ inline constexpr std::size_t grain = 512;
 /// four times their space in registers.
 constexpr int stage_packs(std::size_t element_bytes) { return element_bytes == 1 ? 2 : 4; }
 
-/// A size in nearly equal parts, which differ by at most one grain. `Parts` makes all parts equal
-/// except the last ones, which leaves blocks without work where there are few grains per block.
-struct EvenParts {
+/// A size in nearly equal pieces, which differ by at most one grain. `Partition` makes all pieces
+/// equal except the last ones, which leaves blocks without work where there are few grains per
+/// block.
+struct EvenPartition {
   std::size_t begin, end;   // of the whole, in bytes; begins at a multiple of the grain
-  std::size_t each, extra;  // grains per part; the first `extra` parts have one more
+  std::size_t each, extra;  // grains per piece; the first `extra` pieces have one more
 
-  static constexpr EvenParts of(Range whole, std::size_t parts) {
+  static constexpr EvenPartition of(Range whole, std::size_t pieces) {
     const std::size_t grains = (whole.size() + grain - 1) / grain;
-    return {whole.begin, whole.end, grains / parts, grains % parts};
+    return {whole.begin, whole.end, grains / pieces, grains % pieces};
   }
   PLAIT_DEVICE constexpr Range at(std::size_t index) const {
     return {start(index), start(index + 1)};
@@ -39,9 +40,10 @@ struct EvenParts {
 
 /// The stripes of one rank's blocks: of the whole message where every rank makes the whole result
 /// for itself, else of a slice.
-constexpr EvenParts stripes(std::size_t bytes, bool whole, int rank, int ranks, unsigned blocks) {
-  const auto slices = EvenParts::of({0, bytes}, whole ? 1u : static_cast<unsigned>(ranks));
-  return EvenParts::of(slices.at(whole ? 0u : static_cast<unsigned>(rank)), blocks);
+constexpr EvenPartition stripes(std::size_t bytes, bool whole, int rank, int ranks,
+                                unsigned blocks) {
+  const auto slices = EvenPartition::of({0, bytes}, whole ? 1u : static_cast<unsigned>(ranks));
+  return EvenPartition::of(slices.at(whole ? 0u : static_cast<unsigned>(rank)), blocks);
 }
 
 /// The packs that a block copies at once on a GPU.

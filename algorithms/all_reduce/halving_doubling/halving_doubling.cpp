@@ -51,7 +51,7 @@ class HalvingDoubling final : public ChannelAlgorithm {
                LaunchContext& context) const override {
     Channels own = channels(context, Schedule::slots);
     const std::size_t grain = chunk_grain(shape, context.topology());
-    const Parts stripes = Parts::of(call.bytes(), shape.blocks, grain);
+    const Partition stripes = Partition::of(call.bytes(), shape.blocks, grain);
     // Four chunks in the first round, which sends half of the stripe.
     const Chunks chunks = Chunks::of(stripes.each, 8, grain, own.slot_bytes);
     const Schedule schedule{{context.rank(), context.ranks()}};

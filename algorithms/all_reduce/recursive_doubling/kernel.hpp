@@ -45,7 +45,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;          // of the message's packets
+  Partition stripes;      // of the message's packets
   std::uint32_t* epochs;  // one per block
   Reduction reduction;
 };

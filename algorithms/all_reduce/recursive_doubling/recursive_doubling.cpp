@@ -34,7 +34,7 @@ class RecursiveDoubling final : public LLAlgorithm {
                     .send = buffers.send,
                     .recv = buffers.recv,
                     .count = call.count,
-                    .stripes = Parts::of(units_of(call.bytes()), shape.blocks, shape.threads),
+                    .stripes = Partition::of(units_of(call.bytes()), shape.blocks, shape.threads),
                     .epochs = context.grant().counters,
                     .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t slots = 2;
 /// The n chunks of a round, in bytes. Each fills a slot, except in the last round.
 struct RoundChunks {
   std::size_t begin;
-  Parts parts;
+  Partition partition;
 
   /// Cuts `size` bytes from `begin` on, at most `slot_bytes * ranks`. Chunks are whole packs of
   /// `pack_bytes`, except the last.
@@ -34,8 +34,8 @@ struct RoundChunks {
     return {begin, {size, std::size_t{(packs + n - 1) / n} * pack_bytes}};
   }
   PLAIT_DEVICE Range at(int chunk) const {
-    const Range part = parts.at(static_cast<unsigned>(chunk));
-    return {begin + part.begin, begin + part.end};
+    const Range piece = partition.at(static_cast<unsigned>(chunk));
+    return {begin + piece.begin, begin + piece.end};
   }
 };
 

@@ -41,7 +41,8 @@ class Ring final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Parts stripes = Parts::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
+    const Partition stripes =
+        Partition::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
     const Channels own = channels(context, slots);
     const std::size_t chunk = stripes.each / static_cast<unsigned>(context.ranks());
     const Args args{.channels = with_chunks(own, chunk, context),

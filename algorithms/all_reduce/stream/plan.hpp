@@ -12,9 +12,9 @@ namespace plait::stream {
 struct Plan {
   static constexpr std::uint32_t slots = 4;  // of a channel
 
-  Parts slices;   // of the message, in bytes: one per rank that reduces
-  Parts stripes;  // of a slice, in bytes: one per block
-  Chunks chunks;  // of a stripe: each fits a slot
+  Partition slices;   // of the message, in bytes: one per rank that reduces
+  Partition stripes;  // of a slice, in bytes: one per block
+  Chunks chunks;      // of a stripe: each fits a slot
   /// Steps from a chunk's scatter to its reduction, and from there to its gather; below `slots`.
   std::uint32_t lag;
   /// Results go to peers. Else every rank reduces the whole message: one slice.
@@ -25,8 +25,8 @@ struct Plan {
   static constexpr Plan of(std::size_t bytes, int ranks, unsigned blocks, std::size_t grain,
                            std::uint32_t slot_bytes, bool everywhere) {
     Plan plan{};
-    plan.slices = Parts::of(bytes, everywhere ? 1u : static_cast<unsigned>(ranks), 64);
-    plan.stripes = Parts::of(plan.slices.each, blocks, grain);
+    plan.slices = Partition::of(bytes, everywhere ? 1u : static_cast<unsigned>(ranks), 64);
+    plan.stripes = Partition::of(plan.slices.each, blocks, grain);
     plan.chunks = Chunks::of(plan.stripes.each, 4, grain, slot_bytes);
     plan.lag = plan.stripes.each > 3 * std::size_t{plan.chunks.bytes} ? 2 : 1;
     plan.has_results = !everywhere;

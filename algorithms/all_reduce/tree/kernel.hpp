@@ -58,7 +58,7 @@ struct Args {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one per block
+  Partition stripes;  // of the message, in bytes, one per block
   Chunks chunks;
   TreeRelatives relatives[2];  // in each tree
   Reduction reduction;

@@ -35,7 +35,7 @@ class DoubleTree final : public ChannelAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     const int depth = TreePlace::height(topology.ranks);
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
-    const Parts stripes = stripes_of(call, shape, topology);
+    const Partition stripes = stripes_of(call, shape, topology);
     const double chunks = std::max(chunks_of(stripes, shape, topology).count(stripes.at(0)), 1u);
     const double sending =
         topology.ranks == 1 ? 0 : 2.0 * static_cast<double>(call.bytes()) / topology.push_bandwidth;
@@ -49,7 +49,7 @@ class DoubleTree final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Parts stripes = stripes_of(call, shape, context.topology());
+    const Partition stripes = stripes_of(call, shape, context.topology());
     const Chunks chunks = chunks_of(stripes, shape, context.topology());
     const Args args{.channels = with_chunks(channels(context, Steps::slots), chunks.bytes, context),
                     .send = buffers.send,
@@ -74,10 +74,11 @@ class DoubleTree final : public ChannelAlgorithm {
     add_flows(use, bytes / 2, relatives, Steps::slots, std::max(blocks / 2, 1u), topology);
     return use;
   }
-  static Parts stripes_of(const Call& call, const LaunchShape& shape, const Topology& topology) {
-    return Parts::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
+  static Partition stripes_of(const Call& call, const LaunchShape& shape,
+                              const Topology& topology) {
+    return Partition::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
   }
-  static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
+  static Chunks chunks_of(const Partition& stripes, const LaunchShape& shape,
                           const Topology& topology) {
     return Chunks::of(stripes.each, 8, chunk_grain(shape, topology),
                       channel_bytes(topology) / Steps::slots);

@@ -20,7 +20,7 @@ struct Chunks {
   /// and `slot_bytes` are multiples of a pack.
   static constexpr Chunks of(std::size_t size, std::size_t parts, std::size_t grain,
                              std::uint32_t slot_bytes) {
-    const std::size_t part = Parts::of(size, parts, grain).each,
+    const std::size_t part = Partition::of(size, parts, grain).each,
                       wanted = part < grain ? grain : part;
     return {wanted < slot_bytes ? static_cast<std::uint32_t>(wanted) : slot_bytes};
   }

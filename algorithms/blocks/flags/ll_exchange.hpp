@@ -60,7 +60,7 @@ class LLExchangeAlgorithm : public LLAlgorithm {
     return {.send = buffers.send,
             .recv = buffers.recv,
             .count = call.count,
-            .stripes = Parts::of(units_of(call.bytes()), blocks, grain)};
+            .stripes = Partition::of(units_of(call.bytes()), blocks, grain)};
   }
 
   /// A block works on a message with all its threads. So each message costs at least one pass of

@@ -47,19 +47,19 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const final {
     const Topology& topology = context.topology();
-    const MarkedArgs args{
-        .scratch = context.shared().scratch,
-        .layout = layout(topology),
-        .lane = layout(topology).slots / lanes(topology),
-        .rounds = context.shared().counters,
-        .send = buffers.send,
-        .recv = buffers.recv,
-        .count = call.count,
-        .block = call.parts == 1 ? 0 : call.count,
-        .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks, grain(shape, topology)),
-        .reduction = reduction_of(call, topology),
-        .rank = context.rank(),
-        .ranks = context.ranks()};
+    const MarkedArgs args{.scratch = context.shared().scratch,
+                          .layout = layout(topology),
+                          .lane = layout(topology).slots / lanes(topology),
+                          .rounds = context.shared().counters,
+                          .send = buffers.send,
+                          .recv = buffers.recv,
+                          .count = call.count,
+                          .block = call.parts == 1 ? 0 : call.count,
+                          .stripes = Partition::of(units_of(call.block_bytes()), shape.blocks,
+                                                   grain(shape, topology)),
+                          .reduction = reduction_of(call, topology),
+                          .rank = context.rank(),
+                          .ranks = context.ranks()};
     context.launch(name(), call.type, shape, args);
   }
 

@@ -61,7 +61,7 @@ struct MarkedArgs {
   void* recv;         // may equal send
   std::size_t count;  // elements of the message, or of one of its blocks
   std::size_t block;  // elements from one block of `send` to the next; 0: there is one
-  Parts stripes;      // of the units of `count` elements, one per thread block
+  Partition stripes;  // of the units of `count` elements, one per thread block
   Reduction reduction;
   int rank, ranks;
 };

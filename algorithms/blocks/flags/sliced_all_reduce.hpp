@@ -13,13 +13,13 @@ namespace plait {
 /// bytes. Stripes end at multiples of a pack or at the end of the message, so two stripes have no
 /// pack in common.
 struct SlicedMessage {
-  Parts slices, stripes;
+  Partition slices, stripes;
 
   /// `grain`: stripes are multiples of it, except the last ones of a slice.
   static constexpr SlicedMessage of(std::size_t bytes, int ranks, unsigned blocks,
                                     std::size_t grain) {
-    const Parts slices = Parts::of(bytes, static_cast<unsigned>(ranks), slice_grain);
-    return {slices, Parts::of(slices.each, blocks, grain)};
+    const Partition slices = Partition::of(bytes, static_cast<unsigned>(ranks), slice_grain);
+    return {slices, Partition::of(slices.each, blocks, grain)};
   }
   /// The stripe of `block` in the slice of `rank`, in bytes of the message.
   PLAIT_DEVICE constexpr Range stripe(int rank, unsigned block) const {

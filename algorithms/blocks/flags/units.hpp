@@ -207,7 +207,7 @@ struct LLMessage {
   const void* send;
   void* recv;  // may equal send
   std::size_t count;
-  Parts stripes;  // of the message's units, one per block
+  Partition stripes;  // of the message's units, one per block
 };
 
 /// The arguments that all messages of a launch share.

@@ -78,7 +78,7 @@ PlanVector<Planned> plan(std::span<const BatchedCall> calls, int rank, int ranks
     Planned copy = planned(*own_sends[i], rank, ranks);
     copy.message.to = own_receives[i]->buffers->recv;
     copy.message.way = Way::own;
-    copy.message.stripes = Parts::of(copy.message.bytes, copy.message.channels, slot_grain);
+    copy.message.stripes = Partition::of(copy.message.bytes, copy.message.channels, slot_grain);
     all.push_back(copy);
   }
   const auto meets_before = [](const Planned& a, const Planned& b) {

@@ -118,14 +118,14 @@ class PairwiseAlgorithm : public ChannelAlgorithm {
   /// Whether a copy engine moves the message if it is the only one that is sent.
   virtual bool copies() const { return false; }
   /// Cuts a message into one stripe per channel.
-  Parts stripes(std::size_t bytes, unsigned channels) const {
+  Partition stripes(std::size_t bytes, unsigned channels) const {
     switch (way_) {
       case Way::packets:
-        return Parts::of((bytes + packet_bytes - 1) / packet_bytes, channels);
+        return Partition::of((bytes + packet_bytes - 1) / packet_bytes, channels);
       case Way::lines:
-        return Parts::of((bytes + line_bytes - 1) / line_bytes, channels);
+        return Partition::of((bytes + line_bytes - 1) / line_bytes, channels);
       default:
-        return Parts::of(bytes, channels, slot_grain);
+        return Partition::of(bytes, channels, slot_grain);
     }
   }
   /// The most channels of a message.

@@ -87,7 +87,7 @@ class SlotWay {
 
   /// Four or more chunks per stripe, so that they overlap in flight; fewer where a chunk would be
   /// so short that the cost of its signal shows. A chunk fits a slot.
-  PLAIT_DEVICE Chunks chunks_of(const Parts& stripes) const {
+  PLAIT_DEVICE Chunks chunks_of(const Partition& stripes) const {
     constexpr std::size_t least = 16384;
     const std::size_t part = (stripes.each / 4 + least - 1) / least * least;
     return {part != 0 && part < a_.slots.slot_bytes ? static_cast<std::uint32_t>(part)

@@ -21,7 +21,7 @@ struct alignas(16) Message {
   const void* from;
   void* to;  // also at the sender of a `put`: the receiver's buffer
   std::size_t bytes;
-  Parts stripes;  // of units for packets and lines, otherwise of bytes; one per channel
+  Partition stripes;  // of units for packets and lines, otherwise of bytes; one per channel
   std::uint32_t channels;
   Way way;
 };

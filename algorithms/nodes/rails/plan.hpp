@@ -24,11 +24,11 @@ struct Plan {
 
   int rails, nodes;  // rails: 1 if all ranks reduce all blocks
   Work work;
-  Parts blocks;  // of all-reduce: of the message, in bytes
+  Partition blocks;  // of all-reduce: of the message, in bytes
   /// Of the others: the bytes of a block; 0: all-reduce.
   std::size_t block_bytes;
-  Parts stripes;  // of a block, in bytes: one per thread block
-  Chunks chunks;  // of a stripe
+  Partition stripes;  // of a block, in bytes: one per thread block
+  Chunks chunks;      // of a stripe
   /// The step in which a stage works on chunk 0. Stages that the call lacks have the number of the
   /// one before.
   struct Stages {
@@ -54,7 +54,7 @@ struct Plan {
     plan.nodes = nodes;
     plan.work = work;
     const bool is_all_reduce = work.reduces && (work.gathers || work.by_all_ranks);
-    plan.blocks = Parts::of(bytes, is_all_reduce ? static_cast<unsigned>(rails) * n : 1, pack);
+    plan.blocks = Partition::of(bytes, is_all_reduce ? static_cast<unsigned>(rails) * n : 1, pack);
     plan.block_bytes = is_all_reduce ? 0 : bytes;
     const std::size_t of_rail = work.everywhere ? rail_slot / n : rail_slot,
                       of_node = node_slot / n, most = of_rail < of_node ? of_rail : of_node;
@@ -62,7 +62,7 @@ struct Plan {
     // nothing.
     const std::size_t in_frame = most_inline_bytes / (work.everywhere ? n : 1) / pack * pack,
                       least = grain < in_frame ? in_frame : grain;
-    plan.stripes = Parts::of(is_all_reduce ? plan.blocks.each : bytes, blocks, least);
+    plan.stripes = Partition::of(is_all_reduce ? plan.blocks.each : bytes, blocks, least);
     plan.chunks = Chunks::of(plan.stripes.each, rail_lag, least < most ? least : pack,
                              static_cast<std::uint32_t>(most / pack * pack));
     const std::uint32_t chunks = plan.chunks.count(plan.stripes.at(0));

@@ -18,9 +18,9 @@ struct Plan {
   int rails;
   /// Of this rank's node among the nodes. Its stages are those of the rail.
   DoublingSchedule schedule;
-  Parts blocks;   // of the message, in bytes: one per rail
-  Parts stripes;  // of a block, in bytes: one per thread block
-  Chunks chunks;  // of a stripe
+  Partition blocks;   // of the message, in bytes: one per rail
+  Partition stripes;  // of a block, in bytes: one per thread block
+  Chunks chunks;      // of a stripe
   /// The step in which a stage works on chunk 0: the first and the last one along the rail, and
   /// the one that gathers. Stages along the rail lie `lag` steps apart.
   std::uint32_t first, last, gather, lag;
@@ -33,8 +33,8 @@ struct Plan {
     Plan plan{};
     plan.rails = rails;
     plan.schedule = schedule;
-    plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, grain);
+    plan.blocks = Partition::of(bytes, static_cast<unsigned>(rails), pack);
+    plan.stripes = Partition::of(plan.blocks.each, thread_blocks, grain);
     plan.chunks = Chunks::of(plan.stripes.each, rail_lag, grain < slot ? grain : pack,
                              static_cast<std::uint32_t>(slot));
     // A single chunk gains nothing by waiting for others.

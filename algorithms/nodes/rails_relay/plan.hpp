@@ -24,8 +24,8 @@ struct Plan {
   Form form;
   int rails, nodes;
   std::uint32_t height;  // of trees: hops from the deepest node to the root
-  Parts blocks;          // of the message, in bytes: one per rail
-  Parts stripes;         // of a block, in bytes: one per thread block
+  Partition blocks;      // of the message, in bytes: one per rail
+  Partition stripes;     // of a block, in bytes: one per thread block
   Chunks pieces;         // of a stripe
   /// Turns of the ring, or rows of a tree, from a push to its use: along the rail, and on the node.
   std::uint32_t lag, on_node;

@@ -21,8 +21,8 @@ class Ring {
     plan.form = Form::ring;
     plan.rails = rails;
     plan.nodes = nodes;
-    plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, n * least);
+    plan.blocks = Partition::of(bytes, static_cast<unsigned>(rails), pack);
+    plan.stripes = Partition::of(plan.blocks.each, thread_blocks, n * least);
     const std::size_t stripe = plan.stripes.each < plan.blocks.each ? plan.stripes.each
                                                                     : plan.blocks.each,
                       pieces = stripe / (n * least);

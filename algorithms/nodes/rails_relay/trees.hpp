@@ -22,8 +22,8 @@ class Trees {
     plan.rails = rails;
     plan.nodes = nodes;
     plan.height = static_cast<std::uint32_t>(TreePlace::height(nodes));
-    plan.blocks = Parts::of(bytes, static_cast<unsigned>(rails), pack);
-    plan.stripes = Parts::of(plan.blocks.each, thread_blocks, 2 * least);
+    plan.blocks = Partition::of(bytes, static_cast<unsigned>(rails), pack);
+    plan.stripes = Partition::of(plan.blocks.each, thread_blocks, 2 * least);
     const Range first = plan.stripes.at(0);
     plan.pieces = Chunks::of(first.size(), std::size_t{2} * pieces_per_hop * plan.height, least,
                              static_cast<std::uint32_t>(slot));

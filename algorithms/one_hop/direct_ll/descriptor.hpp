@@ -49,8 +49,8 @@ class DirectAlgorithm : public LaneAlgorithm {
                           .send = buffers.send,
                           .recv = buffers.recv,
                           .count = call.count,
-                          .stripes = Parts::of(units_of(call.block_bytes()), shape.blocks,
-                                               shape.threads / threads_per_unit(topology)),
+                          .stripes = Partition::of(units_of(call.block_bytes()), shape.blocks,
+                                                   shape.threads / threads_per_unit(topology)),
                           .round = round(call, topology)};
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
   }

@@ -40,7 +40,7 @@ struct DirectArgs {
   const void* send;
   void* recv;
   std::size_t count;    // elements of a block
-  Parts stripes;        // of a block's units, one per thread block
+  Partition stripes;    // of a block's units, one per thread block
   std::uint32_t round;  // units of a round, at most a lane's slots
 };
 

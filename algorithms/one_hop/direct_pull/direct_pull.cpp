@@ -40,7 +40,7 @@ class DirectPull final : public PeerAlgorithm {
         .pattern = direct_pattern(call),
         .recv = buffers.recv,
         .count = call.count,
-        .stripes = Parts::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads)),
+        .stripes = Partition::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads)),
         .reduction = reduction_of(call, context.topology())};
     context.launch(name(), call.type, shape, args);
   }

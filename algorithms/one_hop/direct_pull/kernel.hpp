@@ -34,7 +34,7 @@ struct Args {
   DirectPattern pattern;
   void* recv;         // where there is a result
   std::size_t count;  // elements of a block
-  Parts stripes;      // of a block, in bytes, one per thread block
+  Partition stripes;  // of a block, in bytes, one per thread block
   Reduction reduction;
 
   void count_bytes(std::size_t element) { count *= element; }  // for runs

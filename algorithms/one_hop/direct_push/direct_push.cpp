@@ -40,7 +40,7 @@ class DirectPush final : public ChannelAlgorithm {
     // waited for (2 H200, 64 KB to 256 MB, 2026-11-21).
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
     const std::size_t grain = stripe_grain(shape.threads),
-                      stripe = Parts::of(call.block_bytes(), shape.blocks, grain).each;
+                      stripe = Partition::of(call.block_bytes(), shape.blocks, grain).each;
     const double steps =
         static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + lag;
     return time_between_nodes(topology.launch_us + steps * topology.signal_us,
@@ -53,7 +53,7 @@ class DirectPush final : public ChannelAlgorithm {
                LaunchContext& context) const override {
     const Channels own = channels(context, slots);
     const std::size_t grain = stripe_grain(shape.threads);
-    const Parts stripes = Parts::of(call.block_bytes(), shape.blocks, grain);
+    const Partition stripes = Partition::of(call.block_bytes(), shape.blocks, grain);
     const Chunks chunks = Chunks::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
                                      longest_chunk(own.slot_bytes, context.ranks(), grain));
     const Args args{.channels = with_chunks(own, chunks.bytes, context),

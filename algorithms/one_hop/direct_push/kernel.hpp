@@ -50,7 +50,7 @@ struct Args {
   const void* send;
   void* recv;
   std::size_t count;  // elements of a block
-  Parts stripes;      // of a block, in bytes: one per thread block
+  Partition stripes;  // of a block, in bytes: one per thread block
   Chunks chunks;      // of a stripe
   Reduction reduction;
 

@@ -43,7 +43,7 @@ class DirectPut final : public PeerAlgorithm {
         .send = buffers.send,
         .recv = buffers.recv,
         .count = call.count,
-        .stripes = Parts::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads))};
+        .stripes = Partition::of(call.block_bytes(), shape.blocks, stripe_grain(shape.threads))};
     context.launch(name(), move_type(call.type), shape, args);
   }
 

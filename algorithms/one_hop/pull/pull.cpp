@@ -57,8 +57,8 @@ class PullAlgorithm final : public CollectiveAlgorithm {
                LaunchContext& context) const override {
     const bool all_reduce = call.collective == Collective::all_reduce,
                reduces = facts_of(call.collective).reduces;
-    const Parts slices =
-        Parts::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
+    const Partition slices =
+        Partition::of(call.bytes(), static_cast<unsigned>(context.ranks()), stripe_grain(1));
     const Args args{.places = context.shared().scratch,
                     .gates = context.shared().scratch.at(block_slots(max_blocks, context.ranks()) *
                                                          sizeof(Place)),
@@ -70,8 +70,8 @@ class PullAlgorithm final : public CollectiveAlgorithm {
                     .terms = terms_of(call.collective, context.rank(), context.ranks()),
                     .pattern = direct_pattern(call),
                     .count = reduces ? call.count : call.block_bytes(),
-                    .message = {slices, Parts::of(all_reduce ? slices.each : call.block_bytes(),
-                                                  shape.blocks, stripe_grain(1))},
+                    .message = {slices, Partition::of(all_reduce ? slices.each : call.block_bytes(),
+                                                      shape.blocks, stripe_grain(1))},
                     .reduction = reduction_of(call, context.topology()),
                     .process = context.process()};
     context.launch(name(), reduces ? call.type : DataType::u8, shape, args);

@@ -51,7 +51,7 @@ class Chain final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Parts stripes = stripes_of(call, shape, context.topology());
+    const Partition stripes = stripes_of(call, shape, context.topology());
     const Channels own = channels(context, slots);
     const Chunks chunks = chunks_of(stripes, shape, own.slot_bytes);
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
@@ -85,13 +85,14 @@ class Chain final : public ChannelAlgorithm {
         return Mode::broadcast;
     }
   }
-  static Parts stripes_of(const Call& call, const LaunchShape& shape, const Topology& topology) {
-    return Parts::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
+  static Partition stripes_of(const Call& call, const LaunchShape& shape,
+                              const Topology& topology) {
+    return Partition::of(call.bytes(), shape.blocks, chunk_grain(shape, topology));
   }
   /// A chunk is whole passes of a block's threads, with four packs per thread on their way, or a
   /// whole slot: long chunks matter more than even ones (4 H200, 1 GB: 3055 us with 32 KB, 2999
   /// with 42; 2026-11-22).
-  static Chunks chunks_of(const Parts& stripes, const LaunchShape& shape,
+  static Chunks chunks_of(const Partition& stripes, const LaunchShape& shape,
                           std::uint32_t slot_bytes) {
     return Chunks::of(stripes.each, 8, 4 * stripe_grain(shape.threads), slot_bytes);
   }

@@ -49,8 +49,8 @@ struct Args {
   const void* send;
   void* recv;
   std::size_t count;
-  Parts stripes;  // of the message, in bytes, one per block
-  Chunks chunks;  // of a stripe
+  Partition stripes;  // of the message, in bytes, one per block
+  Chunks chunks;      // of a stripe
   Reduction reduction;
   Mode mode;
   int root;  // in a scan: 0

@@ -27,7 +27,7 @@ class RelayAlgorithm : public LaneAlgorithm {
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const Topology& topology = context.topology();
-    const Parts slices = this->slices(call, topology);
+    const Partition slices = this->slices(call, topology);
     const Args args{.lanes = lanes_of(context),
                     .reduction = reduction_of(call, topology),
                     .pattern = {call.collective == Collective::reduce, context.rank(),
@@ -36,8 +36,8 @@ class RelayAlgorithm : public LaneAlgorithm {
                     .recv = buffers.recv,
                     .count = call.count,
                     .slices = slices,
-                    .stripes = Parts::of(slices.each, shape.blocks,
-                                         shape.threads / threads_per_unit(topology))};
+                    .stripes = Partition::of(slices.each, shape.blocks,
+                                             shape.threads / threads_per_unit(topology))};
     const bool reduces = facts_of(call.collective).reduces;
     context.launch(name(), reduces ? call.type : move_type(call.type), shape, args);
   }
@@ -45,9 +45,9 @@ class RelayAlgorithm : public LaneAlgorithm {
  private:
   static constexpr std::size_t line_bytes = UnitKind::lines().data_bytes;
   /// The slices of the message, in units.
-  static Parts slices(const Call& call, const Topology& topology) {
-    return Parts::of((call.bytes() + line_bytes - 1) / line_bytes,
-                     static_cast<unsigned>(RelayPattern::slices_of(topology.ranks)));
+  static Partition slices(const Call& call, const Topology& topology) {
+    return Partition::of((call.bytes() + line_bytes - 1) / line_bytes,
+                         static_cast<unsigned>(RelayPattern::slices_of(topology.ranks)));
   }
 };
 

@@ -37,8 +37,8 @@ struct RelayArgs {
   const void* send;
   void* recv;
   std::size_t count;
-  Parts slices;   // of the message's units
-  Parts stripes;  // of a slice's units, one per block
+  Partition slices;   // of the message's units
+  Partition stripes;  // of a slice's units, one per block
 };
 
 /// One block's part of the call.
@@ -254,7 +254,7 @@ class RelayUnits {
 
   D& dev_;
   const RelayPattern& pattern_;
-  Parts slices_;
+  Partition slices_;
   PeerLanes<T, Unit, D> lanes_;
   Units<Unit, T> units_;  // a copy: see algorithms/one_hop/direct_ll/direct_units.hpp
   Reducer<T> reducer_;

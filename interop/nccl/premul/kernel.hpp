@@ -30,7 +30,7 @@ struct Kernel {
                                          : bits_as<T>(static_cast<Bits>(a.bits));
     const Packs<const T, D::pack_bytes> from(static_cast<const T*>(a.from), a.count);
     const Packs<T, D::pack_bytes> to(static_cast<T*>(a.to), a.count);
-    const Range range = Parts::of(from.size(), dev.blocks()).at(dev.block());
+    const Range range = Partition::of(from.size(), dev.blocks()).at(dev.block());
     for_packs<packs_in_flight<T, D>>(
         dev, static_cast<std::uint32_t>(range.size()),
         both_whole(from.whole_in(range), to.whole_in(range)),
