@@ -129,8 +129,8 @@ bool Communicator::blocks_fit(std::string_view what, std::string_view buffer, st
               fmt::format("{}: rank {}: {} has {} elements, and the block of rank {} is {} "
                           "from element {} on",
                           what, rank(), buffer, size, peer, count, begin)),
-        peers != nullptr ? RefusedParts::of_messages(peers->to, peers->from)
-                         : RefusedParts::of_all_messages(),
+        peers != nullptr ? RefusedNumbers::of_messages(peers->to, peers->from)
+                         : RefusedNumbers::of_all_messages(),
         peers == nullptr);
     return false;
   }
@@ -159,10 +159,10 @@ bool Communicator::counts_fit(std::string_view what, std::size_t send,
 void Communicator::refuse(const Error& error, const Call& call) {
   const bool messages = call.collective == Collective::send_recv && call.count != 0;
   Inside(*this, "refuse")
-      ->path.refuse(error, messages ? RefusedParts::of_all_messages() : RefusedParts::of(call));
+      ->path.refuse(error, messages ? RefusedNumbers::of_all_messages() : RefusedNumbers::of(call));
 }
 void Communicator::refuse(const Error& error, const Peers& peers) {
-  Inside(*this, "refuse")->path.refuse(error, RefusedParts::of_messages(peers.to, peers.from));
+  Inside(*this, "refuse")->path.refuse(error, RefusedNumbers::of_messages(peers.to, peers.from));
 }
 
 void Communicator::enqueue(const Call& call, const void* send, void* recv, StreamRef stream,
@@ -243,8 +243,8 @@ void Communicator::by_messages(std::string_view what, DataType type, const MakeE
     ends = make_ends(VectorCall(what, type, rank(), size()));
   } catch (const Error& error) {
     return own->path.refuse(error,
-                            by_all != nullptr ? RefusedParts::of_all_messages()
-                                              : RefusedParts::of_messages(peers.to, peers.from),
+                            by_all != nullptr ? RefusedNumbers::of_all_messages()
+                                              : RefusedNumbers::of_messages(peers.to, peers.from),
                             by_all != nullptr);
   }
   own.send(what, type, ends, stream, options, by_all);

@@ -17,13 +17,13 @@ void CallPath::start() {
   keeps_calls_ = !own_.settings.check_calls && !own_.trace && !own_.other_nodes;
 }
 
-void CallPath::refuse(const Error& error, const RefusedParts& parts, bool together) {
+void CallPath::refuse(const Error& error, const RefusedNumbers& numbers, bool together) {
   // With PLAIT_CHECK=1 the other ranks wait for this one to agree with them.
   const bool is_heard = together && prepares_together();
   const auto tell = [this, error] { agree_on_call(error, [] {}); };
   OpenGroup& group = OpenGroup::of_thread();
   if (!group.is_open())
-    return or_refuse([&] { return parts; },
+    return or_refuse([&] { return numbers; },
                      [&] {
                        if (is_heard) tell();
                        throw error;
@@ -32,11 +32,11 @@ void CallPath::refuse(const Error& error, const RefusedParts& parts, bool togeth
     if (!is_heard) throw error;
     group.compare_at_end(*this, tell);
   });
-  group.refuse(*this, parts);
+  group.refuse(*this, numbers);
 }
 
 /// Only for errors of this rank: one that all ranks have ends their calls alike.
-void CallPath::publish_refused(const RefusedParts& parts, const std::exception& why) {
+void CallPath::publish_refused(const RefusedNumbers& numbers, const std::exception& why) {
   const auto* const error = dynamic_cast<const Error*>(&why);
   switch (error != nullptr ? error->code() : ErrorCode::invalid_argument) {
     case ErrorCode::mismatch:
@@ -49,7 +49,7 @@ void CallPath::publish_refused(const RefusedParts& parts, const std::exception& 
       break;
   }
   if (own_.watchdog->is_broken()) return;
-  publisher_.publish_refused(parts, why.what());
+  publisher_.publish_refused(numbers, why.what());
   if (own_.other_nodes) own_.other_nodes->tell();
 }
 

@@ -83,20 +83,20 @@ class CallPath final : public GroupMember {
   std::uint64_t repeated_calls() const noexcept { return known_.answered(); }
   Statistics statistics() const;
 
-  /// Runs `body`, the part of a call in which it may be refused. Then it takes its numbers all the
-  /// same: `parts()`.
-  template <class Parts, class Body>
-  auto or_refuse(Parts parts, Body body) {
+  /// Runs `body`, which may refuse a call. A refused call takes its numbers all the same:
+  /// `numbers()`.
+  template <class Numbers, class Body>
+  auto or_refuse(Numbers numbers, Body body) {
     try {
       return body();
     } catch (const std::exception& error) {
-      publish_refused(parts(), error);
+      publish_refused(numbers(), error);
       throw;
     }
   }
-  /// Refuses a call: throws the error, or lets the group throw it at its end. `parts`: what the
+  /// Refuses a call: throws the error, or lets the group throw it at its end. `numbers`: what the
   /// other ranks count on. `together`: with PLAIT_CHECK=1 they throw it, too.
-  void refuse(const Error& error, const RefusedParts& parts, bool together = false);
+  void refuse(const Error& error, const RefusedNumbers& numbers, bool together = false);
   /// PLAIT_CHECK=1: throws on all ranks if one refuses the call. Else `compare` compares it.
   template <class Compare>
   void agree_on_call(const std::optional<Error>& refusal, Compare compare) const {
@@ -131,7 +131,7 @@ class CallPath final : public GroupMember {
   void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
 
   bool prepares_together() const override { return own_.settings.check_calls; }
-  void publish_refused(const RefusedParts& parts, const std::exception& why) override;
+  void publish_refused(const RefusedNumbers& numbers, const std::exception& why) override;
   bool is_capturing(NativeStream stream) override;
   GroupPlan plan(std::vector<GroupedCall>&& calls, std::string_view what) override;
   void submit(GroupPlan& plan) override;

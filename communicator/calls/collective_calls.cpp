@@ -70,12 +70,12 @@ void CollectiveCalls::call(const Request& request, StreamRef stream) {
   if (!group.is_open()) return enqueue(request, stream);
   const bool added = group.add(path_, [&] { add_to(group, request, stream.native()); });
   // What the ranks compare at the end may be refused there.
-  if (!added || own_.settings.check_calls) group.refuse(path_, RefusedParts::of(request.call));
+  if (!added || own_.settings.check_calls) group.refuse(path_, RefusedNumbers::of(request.call));
 }
 
 void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
   const KnownCalls::Found found = path_.find_known(request);
-  const auto refused = [&] { return RefusedParts::of(request.call); };
+  const auto refused = [&] { return RefusedNumbers::of(request.call); };
   if (found.known != nullptr)
     return path_.repeat(*found.known, name_of(request.call.collective), stream.native(),
                         request.options, refused);
@@ -140,7 +140,7 @@ void CollectiveCalls::calls(std::string_view what, std::span<const Request> part
   };
   const auto is_known = [&](const Request& part) { return path_.knows(part); };
   if (overlap(parts, own_.rank()) || !std::all_of(parts.begin(), parts.end(), is_known))
-    path_.or_refuse([&] { return RefusedParts{.collective = !parts.empty()}; }, check);
+    path_.or_refuse([&] { return RefusedNumbers{.collective = !parts.empty()}; }, check);
   bool has_begun = false;
   try {
     for (const Request& part : parts) {

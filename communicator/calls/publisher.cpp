@@ -77,9 +77,9 @@ std::uint64_t CallPublisher::publish(const Parts& parts, std::size_t first) {
   return number;
 }
 
-void CallPublisher::publish_refused(const RefusedParts& parts, std::string_view why) {
-  if (parts.collective) ++collectives_;
-  if (!parts.are_none()) board_.publish_refused(parts, collectives_, why);
+void CallPublisher::publish_refused(const RefusedNumbers& numbers, std::string_view why) {
+  if (numbers.collective) ++collectives_;
+  if (!numbers.are_none()) board_.publish_refused(numbers, collectives_, why);
 }
 
 }  // namespace plait

@@ -36,7 +36,7 @@ class CallPublisher {
   std::uint64_t publish(const Parts& parts, std::size_t first);
 
   /// Gives a call that this rank refuses its number.
-  void publish_refused(const RefusedParts& parts, std::string_view why);
+  void publish_refused(const RefusedNumbers& numbers, std::string_view why);
 
   /// The number of call `i` of the plan that was published last. A collective has the same number
   /// on all ranks; each rank numbers its messages itself (observe/call_number.hpp).

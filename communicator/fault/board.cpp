@@ -88,7 +88,7 @@ void Board::publish_message(int peer, bool sends, const Signature& signature) {
   log.publish(log.last() + 1, signature);
 }
 
-void Board::publish_refused(const RefusedParts& parts, std::uint64_t sequence,
+void Board::publish_refused(const RefusedNumbers& numbers, std::uint64_t sequence,
                             std::string_view why) {
   Page& mine = page(rank_);
   const std::uint64_t number = mine.refused.load() + 1;
@@ -96,13 +96,13 @@ void Board::publish_refused(const RefusedParts& parts, std::uint64_t sequence,
   if (number - first_kept_refusal_ < std::size(mine.refusals)) {
     Page::Refusal& kept = mine.refusals[number % std::size(mine.refusals)];
     write_text(kept.why, why);
-    kept.call.store(parts.collective ? sequence : 0, std::memory_order_relaxed);
+    kept.call.store(numbers.collective ? sequence : 0, std::memory_order_relaxed);
     kept.number.store(number, std::memory_order_release);
   }
   mine.refused.store(number);
   const Signature refused = Signature::refused(number);
-  if (parts.collective) mine.calls.publish_any(sequence, refused);
-  for (const auto& [peer, sends] : parts.messages_of(rank_, ranks())) {
+  if (numbers.collective) mine.calls.publish_any(sequence, refused);
+  for (const auto& [peer, sends] : numbers.messages_of(rank_, ranks())) {
     MessageLog& log = messages(rank_, sends, peer);
     log.publish_any(log.last() + 1, refused);
   }

@@ -14,7 +14,7 @@
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/fault/call_log.hpp"
-#include "communicator/fault/refused_parts.hpp"
+#include "communicator/fault/refused_numbers.hpp"
 #include "communicator/fault/verdict.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
@@ -34,8 +34,8 @@ class Board {
   void publish_message(int peer, bool sends, const Signature& signature);
 
   /// Publishes, in the place of a call, that this rank has refused it. `sequence`: its number, if
-  /// `parts` has a collective. At most 300 characters of `why` are kept.
-  void publish_refused(const RefusedParts& parts, std::uint64_t sequence, std::string_view why);
+  /// `numbers` has a collective. At most 300 characters of `why` are kept.
+  void publish_refused(const RefusedNumbers& numbers, std::uint64_t sequence, std::string_view why);
   /// Why the rank has refused a call with this signature: ": " and the reason. Empty if it has
   /// refused others since.
   std::string why_refused(int rank, const Signature& signature) const;

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "communicator/fault/refused_parts.hpp"
+#include "communicator/fault/refused_numbers.hpp"
 #include "communicator/groups/birth.hpp"
 #include "communicator/groups/group_plan.hpp"
 #include "communicator/groups/grouped_call.hpp"
@@ -19,7 +19,7 @@ class GroupMember {
 
   /// Gives a call its number although this rank has refused it, so the other ranks' calls don't
   /// pair with later ones of this rank.
-  virtual void publish_refused(const RefusedParts& parts, const std::exception& why) = 0;
+  virtual void publish_refused(const RefusedNumbers& numbers, const std::exception& why) = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
   /// Plans the member's calls of a group, `what`. Throws if they can't be enqueued together, and
   /// leaves them.

@@ -282,7 +282,7 @@ void OpenGroup::publish_refused(const std::vector<Part>& parts,
   for (std::size_t i = 0; i < parts.size(); ++i) {
     GroupMember& member = *parts[i].member;
     try {
-      RefusedParts refused = parts[i].refused;
+      RefusedNumbers refused = parts[i].refused;
       for (const GroupedCall& grouped : i < planned.size() ? planned[i].plan.calls : parts[i].calls)
         if (const PreparedCall& call = grouped.call; call.is_message())
           refused.add({.peer = call.buffers.peer, .sends = call.sends});

@@ -55,10 +55,10 @@ class OpenGroup {
   void compare_at_end(GroupMember& member, std::function<void()> compare) {
     part_of(member).comparisons.push_back({made_, std::move(compare)});
   }
-  /// If the group fails, the member's ranks count on `parts`, beside those of the calls that were
+  /// If the group fails, the member's ranks count on `numbers`, beside those of the calls that were
   /// added.
-  void refuse(GroupMember& member, const RefusedParts& parts) {
-    if (!parts.are_none()) part_of(member).refused.add(parts);
+  void refuse(GroupMember& member, const RefusedNumbers& numbers) {
+    if (!numbers.are_none()) part_of(member).refused.add(numbers);
   }
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
   void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
@@ -85,7 +85,7 @@ class OpenGroup {
     GroupMember* member;
     std::vector<GroupedCall> calls;
     std::vector<Comparison> comparisons;
-    RefusedParts refused{};  // beside `calls`
+    RefusedNumbers refused{};  // beside `calls`
   };
   static OpenGroup& first_of_thread();
   Part& part_of(GroupMember& member);

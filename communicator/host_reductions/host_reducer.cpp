@@ -282,7 +282,7 @@ void HostReducer::check(const HostReduction& reduction, std::size_t elements,
 /// The other ranks' calls are compared with this one before its parts are, because those do not
 /// know the elements. The function itself can't be compared.
 void HostReducer::reduce(const HostReduction& reduction, std::size_t elements, StreamRef stream) {
-  const RefusedParts refused{.collective = reduction.count != 0};
+  const RefusedNumbers refused{.collective = reduction.count != 0};
   if (OpenGroup::of_thread().is_open())
     return path_.refuse(
         Error(ErrorCode::unsupported, fmt::format("{}: rank {}: a group does not collect "

@@ -16,11 +16,11 @@ namespace plait {
 namespace {
 
 /// What the peers of these messages count on.
-RefusedParts refused_parts_of(std::span<const MessageEnd> ends) {
-  RefusedParts parts;
+RefusedNumbers refused_numbers_of(std::span<const MessageEnd> ends) {
+  RefusedNumbers numbers;
   for (const MessageEnd& end : ends)
-    if (end.count != 0 || end.always) parts.add({.peer = end.peer, .sends = end.sends});
-  return parts;
+    if (end.count != 0 || end.always) numbers.add({.peer = end.peer, .sends = end.sends});
+  return numbers;
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ void MessageCalls::call(std::string_view what, const Request& request, StreamRef
                         const CallByAll* by_all) {
   const bool together = by_all != nullptr && own_.settings.check_calls;
   const auto refused = [&] {
-    return by_all != nullptr ? RefusedParts::of_all_messages() : refused_parts_of(request.ends);
+    return by_all != nullptr ? RefusedNumbers::of_all_messages() : refused_numbers_of(request.ends);
   };
   Calls calls;
   const auto look = [&] {

@@ -11,7 +11,7 @@ namespace plait {
 /// this rank's next calls would pair with the calls before them on the other ranks. A group, or a
 /// call that consists of several, takes one number of each kind, because the other ranks' first
 /// call of it is the one that notices.
-struct RefusedParts {
+struct RefusedNumbers {
   struct Message {
     int peer;
     bool sends;
@@ -23,12 +23,12 @@ struct RefusedParts {
   bool all_messages = false;
   std::vector<Message> messages{};
 
-  static RefusedParts of(const Call& call);
+  static RefusedNumbers of(const Call& call);
   /// `to`, `from`: the peers.
-  static RefusedParts of_messages(std::span<const int> to, std::span<const int> from);
-  static RefusedParts of_all_messages() { return {.all_messages = true}; }
+  static RefusedNumbers of_messages(std::span<const int> to, std::span<const int> from);
+  static RefusedNumbers of_all_messages() { return {.all_messages = true}; }
   void add(const Message& message);
-  void add(const RefusedParts& others);
+  void add(const RefusedNumbers& others);
   bool are_none() const { return !collective && !all_messages && messages.empty(); }
   /// The messages, also those of `all_messages`.
   std::vector<Message> messages_of(int rank, int ranks) const;

@@ -1,4 +1,4 @@
-#include "communicator/fault/refused_parts.hpp"
+#include "communicator/fault/refused_numbers.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,29 +6,29 @@
 namespace plait {
 
 /// A collective without elements is numbered on no rank.
-RefusedParts RefusedParts::of(const Call& call) {
+RefusedNumbers RefusedNumbers::of(const Call& call) {
   return {.collective = call.count != 0 || call.collective == Collective::barrier};
 }
 
-RefusedParts RefusedParts::of_messages(std::span<const int> to, std::span<const int> from) {
-  RefusedParts parts;
-  for (const int peer : to) parts.add({.peer = peer, .sends = true});
-  for (const int peer : from) parts.add({.peer = peer, .sends = false});
-  return parts;
+RefusedNumbers RefusedNumbers::of_messages(std::span<const int> to, std::span<const int> from) {
+  RefusedNumbers numbers;
+  for (const int peer : to) numbers.add({.peer = peer, .sends = true});
+  for (const int peer : from) numbers.add({.peer = peer, .sends = false});
+  return numbers;
 }
 
-void RefusedParts::add(const Message& message) {
+void RefusedNumbers::add(const Message& message) {
   if (std::find(messages.begin(), messages.end(), message) == messages.end())
     messages.push_back(message);
 }
 
-void RefusedParts::add(const RefusedParts& others) {
+void RefusedNumbers::add(const RefusedNumbers& others) {
   collective = collective || others.collective;
   all_messages = all_messages || others.all_messages;
   for (const Message& message : others.messages) add(message);
 }
 
-std::vector<RefusedParts::Message> RefusedParts::messages_of(int rank, int ranks) const {
+std::vector<RefusedNumbers::Message> RefusedNumbers::messages_of(int rank, int ranks) const {
   std::vector<Message> all;
   if (!all_messages) {
     // A message to the own rank has no number, and of one to a rank that isn't there nothing is
