@@ -102,7 +102,7 @@ void CallPath::submit(GroupPlan& plan, KnownCall* empty, const Request& request)
 
 void CallPath::launch_again(const KnownCall& known, NativeStream stream) {
   faults_.must_enqueue([&] {
-    const std::uint64_t number = publisher_.publish(known.parts, known.first);
+    const std::uint64_t number = publisher_.publish(known.announcements, known.first);
     faults_.check_refusals();
     const DeviceScope device(*own_.backend);
     launcher_->launch(known, number, own_.backend->resolve(stream));
@@ -117,7 +117,7 @@ void CallPath::keep(KnownCall& known, const Request& request, const GroupPlan& p
                   !Registry::instance().is_own(*plan.steps.front().algorithm);
   if (known.is_vain) return;
   const GroupStep& step = plan.steps.front();
-  known.parts = publisher_.parts_of(plan);
+  known.announcements = publisher_.announcements_of(plan);
   known.first = step.calls.front();
   known.algorithm = own_.algorithms.number_of(*step.algorithm);
   known.memory.clear();

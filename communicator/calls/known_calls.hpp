@@ -32,7 +32,7 @@ struct MemoryState {
 };
 
 /// A call that was checked, planned and launched before. A request that is equal is enqueued by
-/// publishing `parts` and repeating `launch`.
+/// publishing `announcements` and repeating `launch`.
 ///
 /// Why it need not be checked and planned again. What the checks and the choice depend on is in the
 /// request, is the same for the life of the communicator, or is compared here: the memory's state,
@@ -44,8 +44,8 @@ struct KnownCall {
   /// Keeps the request. `launch` has been filled; the caller adds what was published.
   void keep(const Request& request, const MemoryState& now);
 
-  CallPublisher::Parts parts;
-  std::size_t first = 0;      // part whose number the launch has
+  std::vector<CallPublisher::Announcement> announcements;
+  std::size_t first = 0;      // the announcement whose number the launch has
   std::size_t algorithm = 0;  // its number
   LaunchRecord launch;
   std::vector<std::weak_ptr<const Window>> memory;

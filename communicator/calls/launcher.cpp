@@ -81,7 +81,7 @@ void CallLauncher::launch(const GroupPlan& plan) {
 
 void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStream stream) {
   const bool captured = own_.order->enter(stream),
-             is_message = call.parts.front().kind != CallPublisher::Part::Kind::collective;
+             is_message = call.announcements.front().kind != CallPublisher::Kind::collective;
   captures_messages_ = captures_messages_ || (captured && is_message);
   const LaunchRecord& launch = call.launch;
   own_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(), launch.args().size(),

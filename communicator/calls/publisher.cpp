@@ -19,13 +19,13 @@ inline Signature CallPublisher::sign(const GroupedCall& grouped, const GroupPlan
   return signature;
 }
 
-inline CallPublisher::Part CallPublisher::part_of(const GroupedCall& grouped,
-                                                  const GroupPlan& plan) const {
+inline CallPublisher::Announcement CallPublisher::announcement_of(const GroupedCall& grouped,
+                                                                  const GroupPlan& plan) const {
   const PreparedCall& call = grouped.call;
   const auto kind = [&] {
-    if (!call.is_message()) return Part::Kind::collective;
-    if (call.is_empty_message()) return Part::Kind::empty_message;
-    return call.buffers.peer == rank_ ? Part::Kind::own_message : Part::Kind::message;
+    if (!call.is_message()) return Kind::collective;
+    if (call.is_empty_message()) return Kind::empty_message;
+    return call.buffers.peer == rank_ ? Kind::own_message : Kind::message;
   };
   return {.kind = kind(),
           .sends = call.sends,
@@ -33,19 +33,19 @@ inline CallPublisher::Part CallPublisher::part_of(const GroupedCall& grouped,
           .signature = sign(grouped, plan)};
 }
 
-/// Returns the part's number; an empty message has none.
-inline std::uint64_t CallPublisher::publish(const Part& part) {
-  switch (part.kind) {
-    case Part::Kind::collective:
-      board_.publish(++collectives_, part.signature);
+/// Returns the number; an empty message has none.
+inline std::uint64_t CallPublisher::publish(const Announcement& one) {
+  switch (one.kind) {
+    case Kind::collective:
+      board_.publish(++collectives_, one.signature);
       return collectives_;
-    case Part::Kind::empty_message:  // published, because the peer's end may not be empty
-      board_.publish_message(part.peer, part.sends, part.signature);
+    case Kind::empty_message:  // published, because the peer's end may not be empty
+      board_.publish_message(one.peer, one.sends, one.signature);
       return 0;
-    case Part::Kind::message:
-      board_.publish_message(part.peer, part.sends, part.signature);
+    case Kind::message:
+      board_.publish_message(one.peer, one.sends, one.signature);
       break;
-    case Part::Kind::own_message:
+    case Kind::own_message:
       break;
   }
   return message_bit | ++messages_;
@@ -54,25 +54,26 @@ inline std::uint64_t CallPublisher::publish(const Part& part) {
 void CallPublisher::publish(GroupPlan& plan) {
   if (std::exchange(plan.is_published, true)) return;
   numbers_.resize(plan.calls.size());
-  std::size_t last = 0;  // the call that the part before belongs to
+  std::size_t last = 0;  // the call of the announcement before
   for (std::size_t i = 0; i < plan.calls.size(); ++i) {
     const GroupedCall& grouped = plan.calls[i];
-    numbers_[i] = publish(part_of(grouped, plan));
+    numbers_[i] = publish(announcement_of(grouped, plan));
     if (!grouped.call.is_empty_message() && std::exchange(last, grouped.number) != grouped.number)
       ++calls_;
   }
 }
 
-CallPublisher::Parts CallPublisher::parts_of(const GroupPlan& plan) const {
-  Parts parts;
-  for (const GroupedCall& grouped : plan.calls) parts.push_back(part_of(grouped, plan));
-  return parts;
+std::vector<CallPublisher::Announcement> CallPublisher::announcements_of(
+    const GroupPlan& plan) const {
+  std::vector<Announcement> all;
+  for (const GroupedCall& grouped : plan.calls) all.push_back(announcement_of(grouped, plan));
+  return all;
 }
 
-std::uint64_t CallPublisher::publish(const Parts& parts, std::size_t first) {
+std::uint64_t CallPublisher::publish(std::span<const Announcement> all, std::size_t first) {
   std::uint64_t number = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    if (const std::uint64_t own = publish(parts[i]); i == first) number = own;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (const std::uint64_t own = publish(all[i]); i == first) number = own;
   ++calls_;
   return number;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,17 +24,17 @@ class CallPublisher {
   /// on it.
   void publish(GroupPlan& plan);
 
-  /// What the other ranks hear of one part of a call.
-  struct Part {
-    enum class Kind { collective, message, own_message, empty_message } kind;
+  enum class Kind { collective, message, own_message, empty_message };
+  /// What the other ranks hear of a collective, or of one end of a message.
+  struct Announcement {
+    Kind kind;
     bool sends;  // a message
     int peer;
     Signature signature;
   };
-  using Parts = std::vector<Part>;
-  Parts parts_of(const GroupPlan& plan) const;
-  /// Publishes a call outside a group. Returns the number of part `first`.
-  std::uint64_t publish(const Parts& parts, std::size_t first);
+  std::vector<Announcement> announcements_of(const GroupPlan& plan) const;
+  /// Publishes a call outside a group. Returns the number of the announcement at `first`.
+  std::uint64_t publish(std::span<const Announcement> all, std::size_t first);
 
   /// Gives a call that this rank refuses its number.
   void publish_refused(const RefusedNumbers& numbers, std::string_view why);
@@ -41,13 +42,13 @@ class CallPublisher {
   /// The number of call `i` of the plan that was published last. A collective has the same number
   /// on all ranks; each rank numbers its messages itself (observe/call_number.hpp).
   std::uint64_t number_of(std::size_t i) const { return numbers_[i]; }
-  /// Calls published so far. A call of several parts counts once, an empty message does not.
+  /// Calls published so far. A call of several messages counts once, an empty message does not.
   std::uint64_t calls() const noexcept { return calls_; }
 
  private:
   Signature sign(const GroupedCall& grouped, const GroupPlan& plan) const;
-  Part part_of(const GroupedCall& grouped, const GroupPlan& plan) const;
-  std::uint64_t publish(const Part& part);
+  Announcement announcement_of(const GroupedCall& grouped, const GroupPlan& plan) const;
+  std::uint64_t publish(const Announcement& one);
 
   Board& board_;
   int rank_;
