@@ -23,8 +23,8 @@ struct alignas(64) CallBootstrap::Desk {
   } deposits[2];
 };
 
-/// The part of a call that one exchange moves.
-struct CallPart {
+/// The piece of a call that one exchange moves.
+struct CallPiece {
   detail::CallId call;
   std::size_t bytes;  // from this rank; 0: none
 };
@@ -38,15 +38,15 @@ CallBootstrap::CallBootstrap(const std::vector<void*>& desks, int rank) : rank_(
 
 /// Calls `take(rank, data)` for each rank once all ranks have come.
 template <class Take>
-void CallBootstrap::exchange(const CallPart& part, const void* mine, Take take) {
+void CallBootstrap::exchange(const CallPiece& piece, const void* mine, Take take) {
   if (!failure_.empty())
     throw Error(ErrorCode::bootstrap,
                 fmt::format("an earlier exchange of the ranks failed: {}", failure_));
   const std::uint64_t number = ++exchanges_;
   Desk& own = *desks_[static_cast<std::size_t>(rank_)];
   Desk::Deposit& deposit = own.deposits[number % 2];
-  deposit.call = part.call;
-  if (mine != nullptr) std::memcpy(deposit.data, mine, part.bytes);
+  deposit.call = piece.call;
+  if (mine != nullptr) std::memcpy(deposit.data, mine, piece.bytes);
   own.deposited.store(number, std::memory_order_release);
   try {
     throw_if_interrupted();
@@ -83,7 +83,7 @@ void CallBootstrap::wait_for(int rank) {
   }
 }
 
-/// Data of any size moves in parts that fit on a desk.
+/// Data of any size moves in pieces that fit on a desk.
 void CallBootstrap::all_gather(const void* in, void* out, std::size_t bytes) {
   detail::check_all_gather(rank_, size(), in, out, bytes);
   const detail::CallId call(detail::CallKind::all_gather, bytes, 0, purposes());

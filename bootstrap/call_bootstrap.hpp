@@ -45,7 +45,7 @@ class CallBootstrap final : public Bootstrap {
  private:
   struct Desk;
   template <class Take>
-  void exchange(const struct CallPart& part, const void* mine, Take take);
+  void exchange(const struct CallPiece& piece, const void* mine, Take take);
   void wait_for(int rank);
 
   std::vector<Desk*> desks_;

@@ -290,15 +290,16 @@ void Communicator::reduce_scatter_v(const void* send, std::span<const std::size_
   const Inside own(*this, what);
   CallOptions of_each = options;
   of_each.blocking = false;
-  std::vector<Request> parts;
+  std::vector<Request> requests;
   try {
-    parts = VectorCall(what, type, rank(), size()).reduce_scatter(send, counts, recv, op, of_each);
+    requests =
+        VectorCall(what, type, rank(), size()).reduce_scatter(send, counts, recv, op, of_each);
     if (options.blocking) own->path.preparer().check_may_block(what, stream.native());
   } catch (const Error& error) {
     const bool any = std::any_of(counts.begin(), counts.end(), [](auto n) { return n != 0; });
     return own->path.refuse(error, {.collective = any}, true);
   }
-  own->collectives.calls(what, parts, stream);
+  own->collectives.calls(what, requests, stream);
   own.end(stream, options);
 }
 void Communicator::neighbor_all_to_all_v(const void* send, const NeighborBlocks& sent, void* recv,

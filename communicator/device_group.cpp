@@ -47,11 +47,11 @@ Call with_count(Call call, const PerDevice<std::size_t>& send, const PerDevice<s
   return call;
 }
 
-using Part = DeviceGroupState::Part;
+using RankCall = DeviceGroupState::RankCall;
 
-void add(const Part& part, const Call& call, const void* send, void* recv) {
-  part.state.collectives.add_to(
-      part.group, {.call = call, .send = send, .recv = recv, .options = part.options}, part.stream);
+void add(const RankCall& one, const Call& call, const void* send, void* recv) {
+  one.state.collectives.add_to(
+      one.group, {.call = call, .send = send, .recv = recv, .options = one.options}, one.stream);
 }
 
 }  // namespace
@@ -138,9 +138,8 @@ void DeviceGroup::enqueue(const Call& call, Inputs send, Outputs recv, Streams s
   const auto check = [&] {
     if (has_buffers) own->check_buffers(what, send, recv);
   };
-  own->call(what, streams, options, check, [&](const Part& part) {
-    add(part, call, has_buffers ? send[part.rank] : nullptr,
-        has_buffers ? recv[part.rank] : nullptr);
+  own->call(what, streams, options, check, [&](const RankCall& one) {
+    add(one, call, has_buffers ? send[one.rank] : nullptr, has_buffers ? recv[one.rank] : nullptr);
   });
 }
 
@@ -151,9 +150,9 @@ void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv,
   const Inside own(*this, name_of(call.collective));
   const std::string_view what = name_of(call.collective);
   const auto check = [&] { own->check_buffers(what, send, recv); };
-  own->call(what, streams, options, check, [&](const Part& part) {
-    add(part, with_count(call, send_counts, recv_counts, part.rank, own->size()), send[part.rank],
-        recv[part.rank]);
+  own->call(what, streams, options, check, [&](const RankCall& one) {
+    add(one, with_count(call, send_counts, recv_counts, one.rank, own->size()), send[one.rank],
+        recv[one.rank]);
   });
 }
 
@@ -168,14 +167,14 @@ void DeviceGroup::by_messages(std::string_view what, DataType type, Inputs send,
     own->check_buffers(what, send, recv);
     for (const std::size_t number : blocks) own->check_number(what, "lists of blocks", number);
   };
-  own->call(what, streams, options, check, [&](const Part& part) {
-    const VectorCall call(what, type, static_cast<int>(part.rank), static_cast<int>(own->size()));
-    const VectorCall::Ends ends = ends_of(call, part.rank);
-    part.state.messages.add_to(part.group, what,
-                               {.call = {.collective = Collective::send_recv, .type = type},
-                                .ends = ends,
-                                .options = part.options},
-                               part.stream);
+  own->call(what, streams, options, check, [&](const RankCall& one) {
+    const VectorCall call(what, type, static_cast<int>(one.rank), static_cast<int>(own->size()));
+    const VectorCall::Ends ends = ends_of(call, one.rank);
+    one.state.messages.add_to(one.group, what,
+                              {.call = {.collective = Collective::send_recv, .type = type},
+                               .ends = ends,
+                               .options = one.options},
+                              one.stream);
   });
 }
 
@@ -231,11 +230,11 @@ void DeviceGroup::reduce_scatter_v(Inputs send, std::span<const std::size_t> cou
   constexpr std::string_view what = "reduce_scatter_v";
   const Inside own(*this, what);
   const auto check = [&] { own->check_buffers(what, send, recv); };
-  own->call(what, streams, options, check, [&](const Part& part) {
-    const VectorCall call(what, type, static_cast<int>(part.rank), static_cast<int>(own->size()));
+  own->call(what, streams, options, check, [&](const RankCall& one) {
+    const VectorCall call(what, type, static_cast<int>(one.rank), static_cast<int>(own->size()));
     for (const Request& request :
-         call.reduce_scatter(send[part.rank], counts, recv[part.rank], op, part.options))
-      part.state.collectives.add_to(part.group, request, part.stream);
+         call.reduce_scatter(send[one.rank], counts, recv[one.rank], op, one.options))
+      one.state.collectives.add_to(one.group, request, one.stream);
   });
 }
 void DeviceGroup::neighbor_all_to_all_v(Inputs send, PerDevice<NeighborBlocks> sent, Outputs recv,

@@ -81,8 +81,8 @@ class DeviceGroupState {
   std::size_t size() const noexcept { return devices_.size(); }
   Communicator& at(std::size_t rank) const { return *ranks_[rank]; }
 
-  /// A rank's part of a call.
-  struct Part {
+  /// A rank's call among those that are one call of the group.
+  struct RankCall {
     std::size_t rank;
     CommunicatorState& state;
     OpenGroup& group;
@@ -90,13 +90,13 @@ class DeviceGroupState {
     const CallOptions& options;
   };
   /// Makes a call on all devices or, if it throws, on none: as one call of this thread's group, or
-  /// alone. `check` throws if the call is wrong on all ranks; `add` adds a rank's part to the
+  /// alone. `check` throws if the call is wrong on all ranks; `add` adds a rank's call to the
   /// group, or throws.
   ///
   /// Alone, the call is a group of its own, whose end checks the captures and the memory of all
   /// devices together. A call that can't be added is refused on all devices, so it takes no number.
   void call(std::string_view what, const Streams& streams, const CallOptions& options,
-            const std::function<void()>& check, const std::function<void(const Part&)>& add) {
+            const std::function<void()>& check, const std::function<void(const RankCall&)>& add) {
     std::vector<InUse::Scope> inside;  // the ranks: each can be used by itself, too
     inside.reserve(size());
     for (const auto& rank : ranks_) inside.emplace_back(rank->member().in_use(), what);
@@ -265,7 +265,7 @@ class DeviceGroupState {
     }
   }
   void add_all(std::string_view what, const Streams& streams, const CallOptions& options,
-               const std::function<void(const Part&)>& add) const {
+               const std::function<void(const RankCall&)>& add) const {
     OpenGroup& group = OpenGroup::of_thread();
     on_each([&](std::size_t rank) {
       add({rank, ranks_[rank]->state(what), group, ref(streams, rank).native(), options});

@@ -61,8 +61,8 @@ class CudaRange final : public SymmetricRange {
   }
   ~CudaRange() override {
     for (std::size_t rank = 0; rank < mapped_.size(); ++rank)
-      if (const Part& part = mapped_[rank]; part.bytes != 0)
-        driver().unmap(base_ + rank * stride_ + part.offset, part.bytes);
+      if (const Extent& extent = mapped_[rank]; extent.bytes != 0)
+        driver().unmap(base_ + rank * stride_ + extent.offset, extent.bytes);
     driver().address_free(base_, size());
   }
   CudaRange(const CudaRange&) = delete;
@@ -80,7 +80,7 @@ class CudaRange final : public SymmetricRange {
 
   UniqueFd create_local(int rank) override {
     const gpu::BesideCaptures<Runtime> beside;
-    const Part all{0, stride_};
+    const Extent all{0, stride_};
     Handle memory;
     create(memory, all);
     int descriptor = -1;
@@ -99,7 +99,7 @@ class CudaRange final : public SymmetricRange {
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
     check(driver().import_handle(&memory.value, handle, handle_type),
           "cuMemImportFromShareableHandle");
-    const Part all{0, stride_};
+    const Extent all{0, stride_};
     map(rank, all, memory.value);
     try {
       give_access(rank, all);
@@ -114,15 +114,15 @@ class CudaRange final : public SymmetricRange {
   void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
     const gpu::BesideCaptures<Runtime> beside;
     const std::size_t begin = offset / granularity_ * granularity_;
-    const Part part{begin, rounded(offset + bytes, granularity_) - begin};
+    const Extent extent{begin, rounded(offset + bytes, granularity_) - begin};
     Handle memory;
-    create(memory, part);
-    map(rank, part, memory.value);
-    give_access(rank, part);
+    create(memory, extent);
+    map(rank, extent, memory.value);
+    give_access(rank, extent);
   }
 
  private:
-  struct Part {
+  struct Extent {
     std::size_t offset = 0, bytes = 0;
   };
   struct Handle {
@@ -140,26 +140,26 @@ class CudaRange final : public SymmetricRange {
     return base_ + static_cast<std::size_t>(rank) * stride_;
   }
 
-  void create(Handle& memory, Part part) const {
+  void create(Handle& memory, Extent extent) const {
     const CUmemAllocationProp properties = properties_of(ordinal_);
-    check(driver().create(&memory.value, part.bytes, &properties, 0), "cuMemCreate");
+    check(driver().create(&memory.value, extent.bytes, &properties, 0), "cuMemCreate");
   }
-  void map(int rank, Part part, CUmemGenericAllocationHandle memory) {
-    check(driver().map(address_of(rank) + part.offset, part.bytes, 0, memory, 0), "cuMemMap");
-    mapped_[static_cast<std::size_t>(rank)] = part;
+  void map(int rank, Extent extent, CUmemGenericAllocationHandle memory) {
+    check(driver().map(address_of(rank) + extent.offset, extent.bytes, 0, memory, 0), "cuMemMap");
+    mapped_[static_cast<std::size_t>(rank)] = extent;
   }
-  void give_access(int rank, Part part) {
+  void give_access(int rank, Extent extent) {
     CUmemAccessDesc access{};
     access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    check(driver().set_access(address_of(rank) + part.offset, part.bytes, &access, 1),
+    check(driver().set_access(address_of(rank) + extent.offset, extent.bytes, &access, 1),
           "cuMemSetAccess");
   }
 
   int ordinal_;
   CUdeviceptr base_ = 0;
   std::size_t granularity_, stride_;
-  std::vector<Part> mapped_;  // of each rank's copy
+  std::vector<Extent> mapped_;  // of each rank's copy
 };
 
 }  // namespace

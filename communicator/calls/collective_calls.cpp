@@ -13,7 +13,7 @@
 
 namespace plait {
 
-/// The part of the preparation that may refuse the call.
+/// The step of the preparation that may refuse the call.
 void CollectiveCalls::look_at(PreparedCall& prepared, const Request& request,
                               NativeStream stream) const {
   const CallPreparer& preparer = path_.preparer();
@@ -62,7 +62,7 @@ void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStr
   } else {
     look();
   }
-  if (choose(prepared, request.options)) group.add_part(path_, prepared, stream);
+  if (choose(prepared, request.options)) group.add_prepared(path_, prepared, stream);
 }
 
 void CollectiveCalls::call(const Request& request, StreamRef stream) {
@@ -91,31 +91,31 @@ void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
   path_.submit(*plan, found.empty, request);
 }
 
-void CollectiveCalls::add_parts(std::span<const Request> parts, StreamRef stream) {
+void CollectiveCalls::add_requests(std::span<const Request> requests, StreamRef stream) {
   if (!own_.settings.check_calls) {
-    for (const Request& part : parts) call(part, stream);
+    for (const Request& request : requests) call(request, stream);
     return;
   }
   OpenGroup& group = OpenGroup::of_thread();
   group.add(path_, [&] {
-    // First of all, because a rank that refuses the whole has no parts to compare.
+    // First of all, because a rank that refuses the whole has none of them to compare.
     group.compare_at_end(path_, [this] { path_.agree_on_call({}, [] {}); });
-    for (const Request& part : parts) add_to(group, part, stream.native());
+    for (const Request& request : requests) add_to(group, request, stream.native());
   });
-  group.refuse(path_, {.collective = !parts.empty()});
+  group.refuse(path_, {.collective = !requests.empty()});
 }
 
 namespace {
 
-/// Whether what this rank receives in one part overlaps what it has in another.
-bool overlap(std::span<const Request> parts, int rank) {
+/// Whether what this rank receives in one call overlaps what it has in another.
+bool overlap(std::span<const Request> requests, int rank) {
   const auto meet = [](const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
     const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
     return x < y + b_bytes && y < x + a_bytes;
   };
-  for (const Request& to : parts) {
+  for (const Request& to : requests) {
     if (!has(facts_of(to.call.collective).recv, to.call, rank)) continue;
-    for (const Request& from : parts)
+    for (const Request& from : requests)
       if (&from != &to && meet(to.recv, recv_bytes(to.call), from.send, send_bytes(from.call)))
         return true;
   }
@@ -124,27 +124,27 @@ bool overlap(std::span<const Request> parts, int rank) {
 
 }  // namespace
 
-/// What may be refused is refused before the first part is enqueued. Parts that are known have been
-/// through that, except that each may have been a call by itself.
-void CollectiveCalls::calls(std::string_view what, std::span<const Request> parts,
+/// All calls are checked before the first one is enqueued. Known calls have passed the checks, but
+/// perhaps each by itself, so those that overlap are checked again.
+void CollectiveCalls::calls(std::string_view what, std::span<const Request> requests,
                             StreamRef stream) {
-  if (parts.size() == 1 && !own_.settings.check_calls) return call(parts.front(), stream);
+  if (requests.size() == 1 && !own_.settings.check_calls) return call(requests.front(), stream);
   if (OpenGroup::of_thread().is_open() || own_.settings.check_calls)
-    return in_group([&] { add_parts(parts, stream); });
+    return in_group([&] { add_requests(requests, stream); });
   const auto check = [&] {
     std::vector<GroupedCall> prepared;
-    for (const Request& part : parts)
-      if (!prepare(prepared.emplace_back().call, part, stream.native())) prepared.pop_back();
+    for (const Request& request : requests)
+      if (!prepare(prepared.emplace_back().call, request, stream.native())) prepared.pop_back();
     const MemberCalls alone{prepared, own_.rank(), own_.birth};
     check_disjoint({&alone, 1}, what);
   };
-  const auto is_known = [&](const Request& part) { return path_.knows(part); };
-  if (overlap(parts, own_.rank()) || !std::all_of(parts.begin(), parts.end(), is_known))
-    path_.or_refuse([&] { return RefusedNumbers{.collective = !parts.empty()}; }, check);
+  const auto is_known = [&](const Request& request) { return path_.knows(request); };
+  if (overlap(requests, own_.rank()) || !std::all_of(requests.begin(), requests.end(), is_known))
+    path_.or_refuse([&] { return RefusedNumbers{.collective = !requests.empty()}; }, check);
   bool has_begun = false;
   try {
-    for (const Request& part : parts) {
-      enqueue(part, stream);
+    for (const Request& request : requests) {
+      enqueue(request, stream);
       has_begun = true;
     }
   } catch (const std::exception& error) {  // such as no memory

@@ -1,4 +1,4 @@
-// Collective calls, alone, in a group, and as parts of another call.
+// Collective calls: alone, in a group, and several that are one call to the user.
 #pragma once
 #include <span>
 #include <string_view>
@@ -19,14 +19,14 @@ class CollectiveCalls {
   /// Enqueues the call, or adds it to this thread's group.
   void call(const Request& request, StreamRef stream);
   /// The same for calls that the user has made as one, `what`: all of them or none.
-  void calls(std::string_view what, std::span<const Request> parts, StreamRef stream);
+  void calls(std::string_view what, std::span<const Request> requests, StreamRef stream);
   /// Adds a call to a group, or throws if it is wrong. With PLAIT_CHECK=1 the ranks compare it at
   /// the group's end.
   void add_to(OpenGroup& group, const Request& request, NativeStream stream);
 
  private:
   void enqueue(const Request& request, StreamRef stream);
-  void add_parts(std::span<const Request> parts, StreamRef stream);
+  void add_requests(std::span<const Request> requests, StreamRef stream);
   bool prepare(PreparedCall& prepared, const Request& request, NativeStream stream);
   void look_at(PreparedCall& prepared, const Request& request, NativeStream stream) const;
   bool choose(PreparedCall& prepared, const CallOptions& options);

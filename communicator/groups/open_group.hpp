@@ -29,8 +29,8 @@ class OpenGroup {
     if (depth_++ == 0) what_ = any_group;
     left_behind_ = false;
   }
-  /// In the place of `start`, and outside of any group: a group that is one call, which `add_part`
-  /// adds to several members. Errors name the call, `what`, and not the group.
+  /// In the place of `start`, and outside of any group: a group that is one call, which
+  /// `add_prepared` adds to several members. Errors name the call, `what`, and not the group.
   void start_call(std::string_view what) {
     start();
     what_ = what;
@@ -43,9 +43,9 @@ class OpenGroup {
   /// Ends all groups, as if their calls had never been made.
   void cancel() noexcept;
 
-  /// Adds one call: `prepare` adds each part of it with `add_part`, if it has any. Keeps the error
-  /// that `prepare` throws. False if the group has failed, with this call or before: then `refuse`
-  /// must tell what the other ranks count on.
+  /// Adds one call: `prepare` adds what it consists of with `add_prepared`. Keeps the error that
+  /// `prepare` throws. False if the group has failed, with this call or before: then `refuse` must
+  /// tell what the other ranks count on.
   bool add(const std::function<void()>& prepare);
   /// The same for a call of which `prepare` gives the other ranks notice, by `compare_at_end` or by
   /// waiting for them. So it runs although the group has failed: theirs may be fine so far.
@@ -61,7 +61,7 @@ class OpenGroup {
     if (!numbers.are_none()) part_of(member).refused.add(numbers);
   }
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
-  void add_part(GroupMember& member, const PreparedCall& call, NativeStream stream) {
+  void add_prepared(GroupMember& member, const PreparedCall& call, NativeStream stream) {
     part_of(member).calls.push_back({call, member.resolve(stream), made_});
   }
   /// Takes back what has been added of the call that is being added, on all members: for one that

@@ -65,7 +65,7 @@ void MessageCalls::add_to(OpenGroup& group, std::string_view what, const Request
                           NativeStream stream) {
   Calls calls;
   prepare(calls, what, request, stream);
-  for (const GroupedCall& part : calls) group.add_part(path_, part.call, stream);
+  for (const GroupedCall& end : calls) group.add_prepared(path_, end.call, stream);
 }
 
 void MessageCalls::call(std::string_view what, const Request& request, StreamRef stream,
@@ -101,7 +101,7 @@ void MessageCalls::call(std::string_view what, const Request& request, StreamRef
   const auto add = [&] {
     if (!together) return add_to(group, what, request, stream.native());
     group.compare_at_end(path_, compare());
-    for (const GroupedCall& part : calls) group.add_part(path_, part.call, stream.native());
+    for (const GroupedCall& end : calls) group.add_prepared(path_, end.call, stream.native());
   };
   const bool added = together ? group.add(path_, add) : group.add(add);
   if (!added || by_all != nullptr) group.refuse(path_, refused());

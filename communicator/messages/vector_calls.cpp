@@ -177,17 +177,17 @@ std::vector<Request> VectorCall::reduce_scatter(const void* send,
   if (options.algorithm.empty() &&
       std::all_of(counts.begin(), counts.end(), [&](auto count) { return count == call.count; }))
     return {{.call = call, .send = send, .recv = recv, .options = options}};
-  std::vector<Request> parts;
-  parts.reserve(counts.size());
+  std::vector<Request> requests;
+  requests.reserve(counts.size());
   call.collective = Collective::reduce;
   const auto* from = static_cast<const std::byte*>(send);
   for (call.root = 0; call.root < ranks_; ++call.root) {
     call.count = counts[static_cast<std::size_t>(call.root)];
     if (call.count == 0) continue;
-    parts.push_back({.call = call, .send = from, .recv = recv, .options = options});
+    requests.push_back({.call = call, .send = from, .recv = recv, .options = options});
     if (from != nullptr) from += call.count * size_;
   }
-  return parts;
+  return requests;
 }
 
 }  // namespace plait
