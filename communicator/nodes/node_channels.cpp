@@ -168,16 +168,16 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   if (device_slots_) setting_.device_slots = device_slots_->view();
   struct Introduction {
     transport::Address address;
-    Uplink uplink;
+    NetworkDevice device;
   };
-  const Introduction mine{proxy_->address(), Uplink::of(proxy_->properties())};
+  const Introduction mine{proxy_->address(), NetworkDevice::of(proxy_->properties())};
   const auto introductions =
       on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(mine); });
-  std::vector<std::vector<Uplink>> uplinks(static_cast<std::size_t>(nodes.count()));
+  std::vector<std::vector<NetworkDevice>> devices(static_cast<std::size_t>(nodes.count()));
   for (int peer = 0; peer < ranks; ++peer)
-    uplinks[static_cast<std::size_t>(nodes.of(peer))].push_back(
-        introductions[static_cast<std::size_t>(peer)].uplink);
-  network_ = network_of(uplinks, wished);
+    devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
+        introductions[static_cast<std::size_t>(peer)].device);
+  network_ = network_of(devices, wished);
   for (int peer = 0; peer < ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
     lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get()));

@@ -10,7 +10,7 @@
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/device/channel_words.hpp"
 #include "bootstrap/nodes.hpp"
-#include "communicator/nodes/uplink.hpp"
+#include "communicator/nodes/network_device.hpp"
 #include "plait/bootstrap.hpp"
 #include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"

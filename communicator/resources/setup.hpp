@@ -12,7 +12,7 @@
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/calibration/calibration.hpp"
-#include "communicator/nodes/uplink.hpp"
+#include "communicator/nodes/network_device.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/nodes/uplink.hpp"
+#include "communicator/nodes/network_device.hpp"
 
 namespace plait {
 namespace {
@@ -181,8 +181,9 @@ TEST(NetworkCost, HopsBetweenNodes) {
 }
 
 /// The node with the least bandwidth counts, and the longest latency.
-TEST(Uplinks, TheWeakestNodeCounts) {
-  const Uplink slow{.device = 1, .bandwidth = 100, .latency = 2}, fast{2, 300, 1}, unknown{3, 0, 0};
+TEST(NetworkDevices, TheWeakestNodeCounts) {
+  const NetworkDevice slow{.id = 1, .bandwidth = 100, .latency = 2}, fast{2, 300, 1},
+      unknown{3, 0, 0};
   const NetworkFacts otherwise;
   EXPECT_EQ(network_of({{fast}, {slow}}).bandwidth, 100);
   EXPECT_EQ(network_of({{fast}, {slow, slow}}).bandwidth, 100);  // one device

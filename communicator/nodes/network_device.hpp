@@ -1,4 +1,4 @@
-// A rank's way to the network, and what that says of the network between nodes.
+// The network device of each rank, and what they say of the network between nodes.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -10,11 +10,11 @@
 namespace plait {
 
 /// The network device of a rank; ranks exchange it.
-struct Uplink {
-  std::size_t device = 0;             // ranks of a node with equal numbers share it
+struct NetworkDevice {
+  std::size_t id = 0;                 // ranks of a node with equal ids share the device
   double bandwidth = 0, latency = 0;  // as in transport::Properties, 0: unknown
 
-  static Uplink of(const transport::Properties& properties);
+  static NetworkDevice of(const transport::Properties& properties);
 };
 
 /// What the user says of the network: PLAIT_NET_LATENCY_US and PLAIT_NET_BANDWIDTH.
@@ -23,9 +23,9 @@ struct WishedNetwork {
 };
 
 /// The weakest values of all nodes; what no rank knows is as in `NetworkFacts`. A node has the
-/// bandwidth of all its devices together. `nodes`: the uplinks of each node's ranks. `wished`
+/// bandwidth of all its devices together. `nodes`: the devices of each node's ranks. `wished`
 /// replaces what is found.
-NetworkFacts network_of(const std::vector<std::vector<Uplink>>& nodes,
+NetworkFacts network_of(const std::vector<std::vector<NetworkDevice>>& nodes,
                         const WishedNetwork& wished = {});
 
 }  // namespace plait
