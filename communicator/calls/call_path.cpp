@@ -109,13 +109,16 @@ void CallPath::launch_again(const KnownCall& known, NativeStream stream) {
   });
 }
 
-/// Fills in the call if it can be repeated, and if there is memory: the call is enqueued already.
-/// The program's own algorithms are asked each time: they may do more in `enqueue` than to launch.
+/// Fills in the call if it can be repeated. Lack of memory is no error, because the call has been
+/// enqueued. Calls of the program's own algorithms are not repeated: their `enqueue` may do more
+/// than launch.
 void CallPath::keep(KnownCall& known, const Request& request, const GroupPlan& plan) const noexcept
     try {
-  known.is_vain = plan.steps.size() != 1 || !known.launch.can_be_repeated() ||
-                  !Registry::instance().is_own(*plan.steps.front().algorithm);
-  if (known.is_vain) return;
+  if (plan.steps.size() != 1 || !known.launch.can_be_repeated() ||
+      !Registry::instance().is_own(*plan.steps.front().algorithm)) {
+    known.state = KnownCall::State::unrepeatable;
+    return;
+  }
   const GroupStep& step = plan.steps.front();
   known.announcements = publisher_.announcements_of(plan);
   known.first = step.calls.front();
@@ -126,7 +129,7 @@ void CallPath::keep(KnownCall& known, const Request& request, const GroupPlan& p
       if (window != nullptr) known.memory.emplace_back(window);
   known.keep(request, memory_state());
 } catch (const std::bad_alloc&) {
-  known.is_whole = false;
+  known.state = KnownCall::State::empty;
 }
 
 void CallPath::grow(const GroupPlan& plan) {

@@ -33,10 +33,10 @@ std::uint64_t hash_of(const Request& request) {
     add(end.count ^ static_cast<std::uint64_t>(end.peer) << 40);
   }
   hash ^= hash >> 32;
-  return hash != 0 ? hash : 1;  // 0 is that of an empty place
+  return hash != 0 ? hash : 1;  // 0: an empty place
 }
 
-/// Bit for bit: other ranks are told the bits, and 0 and -0 are equal numbers.
+/// Bit for bit, because other ranks compare the bits, and 0 and -0 are equal numbers.
 bool are_equal(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
@@ -48,9 +48,9 @@ bool are_equal(const CallOptions& a, const CallOptions& b) {
 }  // namespace
 
 bool KnownCall::answers(const Request& request, const MemoryState& now) const {
-  return is_whole && state_ == now && send_ == request.send && recv_ == request.recv &&
-         call_ == request.call && are_equal(call_.scale, request.call.scale) &&
-         are_equal(options_, request.options) &&
+  return state == State::repeatable && memory_state_ == now && send_ == request.send &&
+         recv_ == request.recv && call_ == request.call &&
+         are_equal(call_.scale, request.call.scale) && are_equal(options_, request.options) &&
          std::equal(ends_.begin(), ends_.end(), request.ends.begin(), request.ends.end()) &&
          std::none_of(memory.begin(), memory.end(),
                       [](const std::weak_ptr<const Window>& window) { return window.expired(); });
@@ -62,8 +62,8 @@ void KnownCall::keep(const Request& request, const MemoryState& now) {
   recv_ = request.recv;
   ends_.assign(request.ends.begin(), request.ends.end());
   options_ = request.options;
-  state_ = now;
-  is_whole = true;
+  memory_state_ = now;
+  state = State::repeatable;
 }
 
 KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& now) noexcept {
@@ -71,17 +71,18 @@ KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& no
   Set& set = sets_[hash % sets_.size()];
   const auto to_fill = [&](Entry& entry) -> Found {
     if (entry.call == nullptr) entry.call.reset(new (std::nothrow) KnownCall);
-    if (entry.call == nullptr) return {};  // no memory: the call is made as one that is new
+    if (entry.call == nullptr) return {};  // no memory: the call is made like a new one
     entry.hash = hash;
-    // Else calls in turns, one more than the set holds, would push each other out.
+    // Otherwise one call more than the set holds would make all of them push each other out.
     entry.is_used = true;
-    entry.call->is_whole = entry.call->is_vain = false;
+    entry.call->state = KnownCall::State::empty;
     return {.empty = entry.call.get()};
   };
   for (Entry& entry : set.entries) {
     if (entry.hash != hash) continue;
     entry.is_used = true;
-    if (!entry.call->answers(request, now)) return entry.call->is_vain ? Found{} : to_fill(entry);
+    if (!entry.call->answers(request, now))
+      return entry.call->state == KnownCall::State::unrepeatable ? Found{} : to_fill(entry);
     ++answered_;
     return {.known = entry.call.get()};
   }

@@ -41,7 +41,7 @@ struct MemoryState {
 /// forbid is checked for each call. A launch itself may be repeated because graphs repeat it.
 struct KnownCall {
   bool answers(const Request& request, const MemoryState& now) const;
-  /// Keeps the request. `launch` has been filled; the caller adds what was published.
+  /// Keeps the request and makes the call repeatable. The caller has filled in the rest.
   void keep(const Request& request, const MemoryState& now);
 
   std::vector<CallPublisher::Announcement> announcements;
@@ -49,8 +49,7 @@ struct KnownCall {
   std::size_t algorithm = 0;  // its number
   LaunchRecord launch;
   std::vector<std::weak_ptr<const Window>> memory;
-  bool is_whole = false;  // may be repeated
-  bool is_vain = false;   // was tried, and can't be repeated
+  enum class State { empty, repeatable, unrepeatable } state = State::empty;
 
  private:
   Call call_;
@@ -58,21 +57,22 @@ struct KnownCall {
   void* recv_ = nullptr;
   std::vector<MessageEnd> ends_;
   CallOptions options_;
-  MemoryState state_;
+  MemoryState memory_state_;
 };
 
-/// The calls of late, for one thread at a time. A call is kept when it comes a second time, so that
-/// calls which come once cost no copies. It then takes the place of one that has not come since its
-/// set was last full.
+/// A cache of known calls, for one thread at a time. A call is kept when it comes a second time, so
+/// that calls which come once cost no copies. It then takes the place of one that has not come
+/// since its set was last full.
 class KnownCalls {
  public:
-  /// With more ends a call is no small one.
+  /// A call with more ends is not kept. It takes so long that the saving would not show.
   static constexpr std::size_t most_ends = 16;
 
   struct Found {
     KnownCall* known = nullptr;  // answers the request
-    KnownCall* empty = nullptr;  // else: to be filled once the call is enqueued, or null
+    KnownCall* empty = nullptr;  // to be filled once the call is enqueued
   };
+  /// At most one of the two pointers is not null.
   Found find(const Request& request, const MemoryState& now) noexcept;
   /// Whether `find` would answer.
   bool has(const Request& request, const MemoryState& now) const;
@@ -82,12 +82,12 @@ class KnownCalls {
  private:
   struct Entry {
     std::uint64_t hash = 0;
-    bool is_used = false;  // since its place was last asked for
+    bool is_used = false;  // since another call last asked for its place
     std::unique_ptr<KnownCall> call;
   };
   struct Set {
     std::array<Entry, 4> entries;
-    std::size_t next = 0;                 // whose place is asked for next
+    std::size_t next = 0;                 // the entry whose place is asked for next
     std::array<std::uint64_t, 8> seen{};  // hashes of the last requests that had no answer
     std::size_t next_seen = 0;
   };
