@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 #include "communicator/communicator_state.hpp"
 #include "communicator/event.hpp"
 #include "communicator/groups/open_group.hpp"

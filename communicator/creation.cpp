@@ -9,7 +9,7 @@
 
 #include "bootstrap/agreement.hpp"
 #include "communicator/calibration/calibration.hpp"
-#include "communicator/calibration/calm.hpp"
+#include "communicator/calibration/calm_machine.hpp"
 #include "communicator/communicator_state.hpp"
 #include "core/float_environment.hpp"
 #include "core/log.hpp"

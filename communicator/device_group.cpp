@@ -9,7 +9,7 @@
 
 #include "algorithms/contract/collectives.hpp"
 #include "backends/backend.hpp"
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 #include "communicator/device_group_state.hpp"
 #include "communicator/messages/vector_calls.hpp"
 #include "core/environment.hpp"

@@ -1,10 +1,10 @@
 // One peer of a proxy: the flows to and from it, and what is under way on them.
 //
 // Frames of two ranks go both ways over one connection, if the transport can. The rank that first
-// has something to send makes it, and the other one answers over it. If both have made one, that
-// of the smaller rank stays: the larger rank ends its own with the entry `moved`, and its answers
+// has something to send makes it, and the other one answers over it. If both have made one, that of
+// the smaller rank stays: the larger rank ends its own with the entry `moved`, and its answers
 // begin with a hello that says that they come after that entry. So frames keep their order, and no
-// rank waits for another. Chunks that travel alone have a flow each way. peer_ends.cpp says who
+// rank waits for another. Chunks that travel alone have a flow each way. peer_farewell.cpp says who
 // closes which connection and when, and proves that nothing is lost by it.
 //
 // Credits that may wait (`ChunkNote::credit_may_wait`). Small calls would send as many frames for

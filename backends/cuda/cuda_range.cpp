@@ -7,7 +7,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
-#include "backends/gpu/beside.hpp"
+#include "backends/gpu/beside_captures.hpp"
 #include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/device/kernel_table.hpp"
-#include "backends/gpu/beside.hpp"
+#include "backends/gpu/beside_captures.hpp"
 #include "backends/gpu/gpu_kernels.hpp"
 #include "backends/gpu/registered_range.hpp"
 #include "backends/gpu/runtime_call.hpp"

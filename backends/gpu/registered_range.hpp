@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "backends/gpu/beside.hpp"
+#include "backends/gpu/beside_captures.hpp"
 #include "backends/host/host_range.hpp"
 #include "plait/error.hpp"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/gpu/beside.hpp"
+#include "backends/gpu/beside_captures.hpp"
 #include "backends/hip/ipc.hpp"
 #include "backends/hip/lease.hpp"
 #include "backends/hip/runtime.hpp"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 #include "communicator/groups/group_check.hpp"
 #include "communicator/groups/open_group.hpp"
 

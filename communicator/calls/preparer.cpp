@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 #include "core/float_environment.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "algorithms/contract/collectives.hpp"
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 #include "communicator/groups/open_group.hpp"
 #include "core/float_environment.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "communicator/calibration/calm.hpp"
+#include "communicator/calibration/calm_machine.hpp"
 #include "communicator/calibration/plan.hpp"
 #include "plait/plait.hpp"
 #include "support/environment.hpp"

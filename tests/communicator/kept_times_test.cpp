@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "communicator/calibration/calibration.hpp"
-#include "communicator/calibration/calm.hpp"
+#include "communicator/calibration/calm_machine.hpp"
 #include "communicator/calibration_cache.hpp"
 #include "communicator/selection/selection.hpp"
 #include "plait/plait.hpp"

@@ -1,4 +1,4 @@
-#include "communicator/calls/check.hpp"
+#include "communicator/calls/call_checks.hpp"
 
 #include <fmt/format.h>
 

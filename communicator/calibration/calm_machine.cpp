@@ -1,4 +1,4 @@
-#include "communicator/calibration/calm.hpp"
+#include "communicator/calibration/calm_machine.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
