@@ -130,7 +130,7 @@ class SymmetricRange {
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
   /// Takes private memory, zeroed, in the place of `bytes` bytes at `offset` of a rank's copy that
   /// lies on another node. What kernels here write there, a proxy sends. Ranges of device memory
-  /// take one such part of each copy. The rest of the copy has no memory here.
+  /// take only one such piece per copy. The rest of the copy has no memory here.
   virtual void stand_in(int rank, std::size_t offset, std::size_t bytes) = 0;
   /// Whether a page is committed when this rank or a peer touches it.
   virtual bool commits_on_touch() const noexcept { return false; }

@@ -50,8 +50,8 @@ void CommunicatorState::watch_others() {
   monitored_.emplace(look, LastWords{.announce = [this] { announce_end(); }, .await = await});
 }
 
-/// The process leaves, and the communicator is still there. If its work has ended, the other ranks
-/// need this one for none of their calls so far.
+/// The process ends, and the communicator still exists. If its work has ended, no call that the
+/// other ranks have made needs this one.
 void CommunicatorState::announce_end() noexcept {
   if (!resources.watchdog->is_broken() && resources.order->is_idle())
     resources.board->announce(Board::State::ending);
@@ -171,8 +171,8 @@ NativeStream CommunicatorState::check_waited(std::string_view what, StreamRef st
   return resolved;
 }
 
-/// Throws as `synchronize`, and as late: once the stream is empty, so nothing uses its buffers. A
-/// broken communicator's kernels end by themselves.
+/// Throws what `synchronize` would, and not before the stream is empty, so no kernel uses the
+/// buffers any more. A broken communicator's kernels end by themselves.
 bool CommunicatorState::has_ended(NativeStream stream) {
   if (!faults.waiting([&] { return resources.order->is_done(stream); })) return false;
   resources.watchdog->compare_now_and_then();

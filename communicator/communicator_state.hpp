@@ -22,7 +22,7 @@ namespace plait {
 /// The pace of a wait for one of several streams: no runtime has such a wait.
 inline constexpr Backoff::Pace stream_pace{.spins = 100, .sleep = std::chrono::microseconds(50)};
 
-/// Its parts, and the calls that wait for work.
+/// The resources, the path of a call, the error that breaks both, and the calls that wait for work.
 class CommunicatorState {
  public:
   /// `parent`: the communicator that this one is a part of, or null.

@@ -81,7 +81,7 @@ class DeviceGroupState {
   std::size_t size() const noexcept { return devices_.size(); }
   Communicator& at(std::size_t rank) const { return *ranks_[rank]; }
 
-  /// A rank's call among those that are one call of the group.
+  /// One rank's share of a call on all devices.
   struct RankCall {
     std::size_t rank;
     CommunicatorState& state;

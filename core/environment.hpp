@@ -20,8 +20,8 @@ bool environment_is_hidden(const char* name);
 long environment_integer(const char* name, long fallback, long least, long most);
 /// Bytes, with an optional suffix K, M or G (powers of 1024).
 std::size_t environment_bytes(const char* name, std::size_t fallback);
-/// A number from `least` to `most`, fractions allowed; none if the variable has no value. The error
-/// says that `expected` is.
+/// A number from `least` to `most`, fractions allowed; none if the variable has no value.
+/// `expected`: what the error asks for.
 std::optional<double> environment_number(const char* name, double least, double most,
                                          std::string_view expected);
 /// Seconds, fractions allowed.

@@ -121,7 +121,8 @@ class StandardError {
   UniqueFd own_;
 };
 
-/// How long a line waits for room, unless the line before it has waited in vain.
+/// How long a line waits for room. After a line has found none, the next lines do not wait at all,
+/// until one is written.
 constexpr std::chrono::milliseconds patience{100};
 std::atomic<bool> is_stuck = false;
 std::atomic<unsigned> dropped = 0;  // lines since the last one that was written

@@ -15,7 +15,8 @@ enum class Level { off, error, warn, info, debug };
 Level level();
 /// Whether PLAIT_LOG asks for choices of algorithms. Throws like `level`.
 bool says_choices();
-/// For an interface with a variable of its own for the log: at least `least` from now on.
+/// Raises the level to `least`, if it is lower. For interfaces that have their own variable for the
+/// log.
 void raise(Level least) noexcept;
 /// Writes one line "plait warn: ..." in one system call, so the lines of ranks don't mix.
 void write(Level level, std::string_view text);

@@ -1,5 +1,5 @@
-// How two ranks part. Everything that a rank sends before its farewell arrives, in every order of
-// the connections between the two, and however late any of them is.
+// How two ranks say farewell. Everything that a rank sends before its farewell arrives, in every
+// order of the connections between the two, and however late any of them is.
 //
 // Connections for frames. A rank calls if it has something to send and no connection to send it
 // over. It is bound to its own connection once that is complete; before, it gives the call up if
@@ -54,7 +54,7 @@ void Peer::end(const Error& error) {
   has_looked_ = false;
 }
 
-/// Only that the peer is gone waits for `judge`.
+/// Runs `action`. Leaves an error that says that the peer is gone to `judge`.
 template <class Action>
 bool Peer::attempt(bool& has_ended, Action action) {
   if (has_ended) return false;
@@ -127,8 +127,8 @@ void Peer::say_farewell() {
   farewell_at_ = Clock::now();
 }
 
-/// A peer that has left before this rank knew it answers no call, and not every transport tells.
-/// Words alone don't wait for it.
+/// A peer that left before this rank had a connection to it answers no call, and not every
+/// transport says so. So this rank does not wait for it only to deliver words.
 bool Peer::has_no_answer() const {
   constexpr std::chrono::milliseconds grace{200};
   return is_only_unreachable() && !has_unsent_chunks_ && Clock::now() > farewell_at_ + grace;

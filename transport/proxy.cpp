@@ -62,9 +62,9 @@ void Proxy::stop(std::chrono::milliseconds patience) noexcept {
   thread_.join();
 }
 
-/// All of these flags are sequentially consistent. The thread says that it sleeps or rests before
-/// it looks at `woken_` or `must_work_` for the last time, and this sets those first. So either the
-/// thread sees them, or this sees that it must end a sleep or a rest.
+/// All of these flags are sequentially consistent. The thread sets `sleeping_` or `is_resting_`
+/// before its last look at `woken_` or `must_work_`; this function sets those two before it looks
+/// at the others. So either the thread sees them, or this function ends its sleep or rest.
 void Proxy::wake() noexcept {
   woken_ = true;
   if (sleeping_) return transport_->wake();
@@ -72,7 +72,8 @@ void Proxy::wake() noexcept {
   if (is_resting_) end_rest();
 }
 
-/// The thread is before its look at `must_work_`, which the lock keeps whole, or already waits.
+/// The thread holds the lock from its look at `must_work_` until it waits. So once this function
+/// has had the lock, the thread either has yet to look or already waits.
 void Proxy::end_rest() noexcept {
   { const std::lock_guard resting(resting_); }
   rested_.notify_one();
@@ -207,7 +208,7 @@ void Proxy::rest() {
              std::chrono::nanoseconds(carried_for).count())
     rested_.wait_for(lock, carried_for);
   is_resting_ = false;
-  // Whatever sets it again before this is served now: the next step is a round.
+  // Requests up to here are served by the round that comes next.
   must_work_ = false;
 }
 

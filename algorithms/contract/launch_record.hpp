@@ -10,8 +10,8 @@
 namespace plait {
 
 /// The launch of a call that makes one launch and nothing else, whose arguments hold all of its
-/// work. It is as good for every later call with the same arguments as a launch in a graph is for
-/// every replay.
+/// work. Every later call with the same arguments may repeat it, as every replay of a graph repeats
+/// its launches.
 class LaunchRecord {
  public:
   void clear() {
@@ -30,15 +30,15 @@ class LaunchRecord {
   } catch (const std::bad_alloc&) {
     spoil();
   }
-  /// The launch has so many items of work in its arguments.
+  /// The launch has `items` items of work in its arguments.
   void add_items(std::size_t items) { items_ += items; }
-  /// The call does something besides, or has work elsewhere.
+  /// The call does more than this launch, or has work outside of its arguments.
   void spoil() noexcept { is_all_ = false; }
 
   bool can_be_repeated() const { return is_all_ && launches_ == 1; }
   KernelHandle kernel() const { return kernel_; }
   LaunchShape shape() const { return shape_; }
-  /// In memory of the whole size that the kernel's arguments have.
+  /// Those that the kernel reads. The memory there has room for all.
   std::span<const std::byte> args() const { return {args_.data(), used_}; }
   std::size_t items() const { return items_; }
 

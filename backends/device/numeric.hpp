@@ -243,7 +243,7 @@ PLAIT_ELEMENT A reduce_sum(A a, A b) {
     return a + b;
   }
 }
-/// What is done with all lanes of a 32-bit word at once: each lane is an integer of type A.
+/// Operations on all lanes of a 32-bit word at once. Each lane is an integer of type A.
 template <class A>
 struct LanesInWord {
   static constexpr unsigned bits = 8 * sizeof(A);
@@ -267,8 +267,8 @@ struct LanesInWord {
 };
 
 #if defined(__CUDACC__)
-/// Whether `Count` adjacent integers are combined as words. One by one, each has a register for
-/// itself: sums of bytes by `twoshot` spilled 1.6 KB then. (clang for AMD GPUs keeps words of
+/// Whether `Count` adjacent integers are combined as words. Combined one by one, each takes a
+/// register, and sums of bytes by `twoshot` spilled 1.6 KB. (clang for AMD GPUs keeps words of
 /// `rails_ring` in memory instead.)
 template <class A, std::size_t Count>
 inline constexpr bool taken_as_words = std::is_unsigned_v<A> &&
@@ -278,7 +278,7 @@ template <class A, std::size_t Count>
 inline constexpr bool taken_as_words = false;
 #endif
 
-/// Sets each of the integers, or each word of them if they are combined so, to op(it, the term's).
+/// Sets each integer, or each word of them (`taken_as_words`), to `op` of itself and its term.
 template <class A, std::size_t Count, class Op>
 PLAIT_ELEMENT void combine_lanes(A (&lanes)[Count], const A (&terms)[Count], Op op) {
   if constexpr (taken_as_words<A, Count>) {

@@ -263,7 +263,7 @@ class Reducer {
         }
     }
   }
-  /// and, or and xor, by one code for all three.
+  /// `and`, `or` and `xor`, by the same instructions.
   template <std::size_t Lanes>
   PLAIT_ELEMENT void combine_bits(Accumulator<Lanes>& acc, const Accumulator<Lanes>& term) const {
     const bool is_and = op_ == ReduceOp::band || op_ == ReduceOp::land,

@@ -35,8 +35,8 @@ class PairOperation {
                                                   : winner<std::make_signed_t<Word>>(a, b);
   }
 
-  /// The only NaN for any other, also where one rank has the only term, and before the bits decide
-  /// between two.
+  /// Replaces each NaN by the only one: a single rank's term becomes the result, and `winner` may
+  /// decide by the bits.
   PLAIT_ELEMENT P term(P x) const {
     if (elements_ == Elements::complex)
       return {with_one_nan_in(x.first), with_one_nan_in(x.second)};

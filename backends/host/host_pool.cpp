@@ -41,7 +41,8 @@ struct Pool::Buffer {
   alignas(KernelWords::pack_bytes) std::byte bytes[KernelWords::buffer_bytes];
 };
 
-/// The system gives pages to buffers that a kernel uses.
+/// Buffers take no memory before a kernel uses them, because the system gives pages when they are
+/// touched.
 Pool::Pool() {
   for (unsigned worker = 0; worker < settings().workers; ++worker)
     buffers_.push_back(std::make_unique_for_overwrite<Buffer>());

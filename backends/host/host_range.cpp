@@ -116,21 +116,21 @@ void HostRange::map(std::byte* place, std::size_t bytes, int file) {
   mapped(place, bytes);
 }
 
-/// Parts may share pages with each other, and with those of other ranks of this process, whose
-/// memory must stay as it is.
+/// Pieces may share pages with each other, and with those of other ranks of this process. Pages
+/// that have memory keep it.
 void HostRange::stand_in(int rank, std::size_t offset, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  auto& parts = stand_ins_[rank];
+  auto& pieces = stand_ins_[rank];
   const std::size_t end = (offset + bytes + page - 1) / page * page;
   for (std::size_t begin = offset / page * page; begin < end;) {
-    const auto next = parts.upper_bound(begin);
-    if (next != parts.begin() && std::prev(next)->second > begin) {
+    const auto next = pieces.upper_bound(begin);
+    if (next != pieces.begin() && std::prev(next)->second > begin) {
       begin = std::prev(next)->second;
       continue;
     }
-    const std::size_t until = next == parts.end() ? end : std::min(end, next->first);
+    const std::size_t until = next == pieces.end() ? end : std::min(end, next->first);
     map(address(rank) + begin, until - begin, -1);
-    parts[begin] = until;
+    pieces[begin] = until;
     begin = until;
   }
 }

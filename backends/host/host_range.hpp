@@ -58,7 +58,7 @@ class HostRange : public SymmetricRange {
   Commit commit_;
   std::byte* base_ = nullptr;
   std::vector<bool> is_mapped_;
-  /// Of each copy on another node the parts that have memory: where they begin, and end.
+  /// Of each copy on another node: the beginnings and ends of the pieces that have memory.
   std::map<int, std::map<std::size_t, std::size_t>> stand_ins_;
 };
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t pack_bytes = 16;  // a vector: g++ 12 would keep larger packs in memory
 
-/// False if none of the elements is a NaN, for the types that this is quick to see of. Loops
-/// without a branch, because a compiler makes vectors of those.
+/// False if no element is a NaN. Always true for types for which a check would take long. The inner
+/// loop has no branch, so the compiler makes vectors of it.
 template <class T>
 bool may_have_nan(const T* elements, std::size_t count) {
   if constexpr (std::is_integral_v<T>) {
@@ -89,16 +89,16 @@ void add_bytes(const Reduction& reduction, const SumRun& run, const std::byte* c
   }
 }
 
-/// Calls add(begin, end, to) for all bytes, which stores in one or two places, as many as
-/// `at_once`. If there are more results, it does so part by part, and each part is copied to the
-/// others while it is in the nearest cache.
+/// Calls add(begin, end, to) for all bytes. `add` stores the first `at_once` results, one or two.
+/// If there are more, it works piece by piece, and each piece is copied to the others while it is
+/// in the nearest cache.
 template <class Add>
 void store_results(const SumRun& run, int at_once, Add add) {
-  constexpr std::size_t part = 2048;
+  constexpr std::size_t piece = 2048;
   const auto result = [&run](int i) {
     return i < run.results ? run.result(run.context, i) : nullptr;
   };
-  const std::size_t step = run.results > at_once ? part : run.bytes;
+  const std::size_t step = run.results > at_once ? piece : run.bytes;
   const Two to{result(0), at_once == 2 ? result(1) : nullptr};
   for (std::size_t begin = 0; begin < run.bytes; begin += step) {
     const std::size_t end = run.bytes - begin < step ? run.bytes : begin + step;

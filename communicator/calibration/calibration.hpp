@@ -72,11 +72,11 @@ struct KeptTimes {
   MeasuredTimes tuned, calibration;
 };
 
-/// Times for a communicator with this topology. Those in rank 0's store; if there are none, or with
-/// `again`, the calibration is what `measure` returns, and rank 0 keeps it. Nothing is measured
-/// unless `may_measure`; nor, except with `again`, if there are times of `plait-tune`, or if rank 0
-/// can't write a file, because then every process would measure. Collective, and the result is the
-/// same on all ranks.
+/// Times for a communicator with this topology, from rank 0's store. If the store has no
+/// calibration, or with `again`, calls `measure`, and rank 0 keeps the result. Without
+/// `may_measure` it never measures. Without `again` it does not measure either if there are times
+/// of `plait-tune`, or if rank 0 can't write a file: then every process would measure. Collective,
+/// and the result is the same on all ranks.
 KeptTimes kept_times(Bootstrap& bootstrap, const Topology& topology,
                      const CalibrationRequest& request,
                      const std::function<std::vector<MeasuredCall>()>& measure,

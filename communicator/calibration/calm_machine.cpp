@@ -22,13 +22,13 @@ namespace {
 /// A rank that shares its processor with one other busy thread has none for half of the time. The
 /// services of an idle system take far less.
 constexpr double much = 0.15;
-/// A pulse in the middle that is this many times the least: calls were disturbed most of the time.
-/// The slow state of a virtual machine's processors has four times the least (measure.cpp).
+/// If the median pulse is this many times the least, calls were disturbed most of the time. The
+/// slow state of a virtual machine's processors has four times the least (measure.cpp).
 constexpr double far = 6;
 constexpr double look_us = 20e3;
 constexpr int calls_of_pulse = 20;
 
-/// For how long the threads of this process could run, and had no processor.
+/// The time for which threads of this process could run but had no processor.
 std::optional<double> waited_us() {
   double nanoseconds = 0;
   bool told = false;

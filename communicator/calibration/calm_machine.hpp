@@ -14,13 +14,13 @@ namespace plait {
 struct MachineFacts {
   int ranks = 1;
   double turns = 1;  // ranks per processor
-  /// The part of the time for which a thread that could run had no processor: the greatest of a
-  /// rank. None: the system does not tell.
+  /// The share of the time for which a thread that could run had no processor: the largest of all
+  /// ranks. None: the system does not tell.
   std::optional<double> waited{};
   double least_pulse_us = 0, middle_pulse_us = 0;  // of a small call
 };
-/// Empty if it is calm, or the reason why not, for a log. `asked`: the user has named the
-/// calibration, so ranks that share processors always will, and are no reason.
+/// Why the machine is not calm, for a log; empty if it is. `asked`: the user has asked for the
+/// calibration. Ranks that share processors are then no reason, because they always will.
 std::string why_not_calm(const MachineFacts& facts, bool asked);
 
 /// False: every machine is calm. Tests say so, because they run on busy machines.

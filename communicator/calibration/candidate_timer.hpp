@@ -48,7 +48,7 @@ inline bool is_close(const TimedCandidates& low, const TimedCandidates& high) {
   return false;
 }
 
-/// Of both times of each candidate, the less.
+/// Keeps the lesser of both times of each candidate.
 inline void take_less(TimedCandidates& those, const TimedCandidates& again) {
   for (const TimedCandidate& c : again)
     for (TimedCandidate& known : those)
@@ -73,8 +73,8 @@ class CandidateTimer {
         all.push_back({algorithm.get()});
     return all;
   }
-  /// Times one call of each. Takes away those that don't serve the call, and those whose results
-  /// are wrong.
+  /// Times one call of each. Removes those that don't serve the call and those whose results are
+  /// wrong.
   void take_first(const Tasks& tasks, TimedCandidates& those) {
     time_each(those, tasks, [&](const MeasuredTask& task, const TimedCandidate& c) {
       return stopwatch_.first(task, options_of(task.call, c));
@@ -115,8 +115,8 @@ class CandidateTimer {
     const int calls = as_many(graph_us / expected, most_calls),
               rounds = as_many(repeat_length() / (expected * calls), most_rounds),
               repeats = repeats_for(tasks, those, most_repeats, share);
-    // Where calls are waited for, one repeat of each at a time: what slows the machine down, slows
-    // all of them down. Graphs would be captured in each repeat.
+    // One repeat of each at a time, for the same reason, but only where calls are waited for:
+    // graphs would be captured for each repeat.
     const int passes = stopwatch_.waits() ? repeats : 1;
     TimedCandidates all;
     for (int pass = 0; pass < passes; ++pass) {

@@ -23,7 +23,7 @@ constexpr double first_factor = 3, first_more_us = 15;
 /// An algorithm whose call takes twice as long as that, and longer than this, is not tried at
 /// larger sizes. Algorithms that are slow for small messages alone stay below it.
 constexpr double hopeless_us = 300;
-/// A message that takes more than this times as long as a longer one was disturbed, probably.
+/// A message that takes more than this times as long as a longer one was probably disturbed.
 constexpr double disturbed_factor = 1.2;
 /// The machine is slow while a small call takes more than this times as long as it can. Processors
 /// of a virtual machine move: a flag between two of them took 0.12 us for seconds, and then 0.5 us
@@ -157,7 +157,7 @@ class Measuring {
     return result;
   }
 
-  /// The plan's pulse. Collective, as what follows.
+  /// The plan's pulse. Collective, like the functions below.
   double pulse() {
     if (!plan_.pulse) return 0;
     const double now = plan_.pulse();
@@ -165,7 +165,7 @@ class Measuring {
     return now;
   }
   bool is_slow(double pulse) const { return pulse > slow_factor * least_pulse_; }
-  /// The same, after the end of a slow state if the patience lasts.
+  /// The same, but first waits for the end of a slow state, within the plan's patience.
   double calm_pulse() {
     double now = pulse();
     for (; is_slow(now) && waited_ < plan_.patience_us; waited_ += wait_us) {
@@ -175,8 +175,8 @@ class Measuring {
     return now;
   }
 
-  /// Times again what was timed while the machine was slow, as is known by now: the less time
-  /// counts.
+  /// Times again what was timed while the machine was slow, which is only known by now. The lesser
+  /// time counts.
   void measure_slow(TimesOfKind& times) {
     for (auto& [bytes, pulse_then] : times.pulses) {
       if (!is_slow(pulse_then) || timer_.passed() >= plan_.limit_us) continue;
@@ -195,8 +195,8 @@ class Measuring {
     }
   }
 
-  /// Measures those again that other work on the machine has slowed down, as it seems: the less
-  /// time counts.
+  /// Measures again what other work on the machine seems to have slowed down. The lesser time
+  /// counts.
   void measure_disturbed(const MeasuredKind& kind, Sizes& sizes) {
     std::map<std::pair<const Algorithm*, unsigned>, double> of_longer;
     std::size_t left = sizes.size();

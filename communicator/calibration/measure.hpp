@@ -17,8 +17,8 @@ namespace plait {
 /// their time is that of this call. When the time is over, the rest is left out: a kind is in the
 /// result with all its first sizes, or not at all.
 ///
-/// Collective, and the result is the same on all ranks. `comm`: nobody else uses it. Throws
-/// Error(out_of_memory) on all ranks if one has no memory for the buffers.
+/// Collective, and the result is the same on all ranks. Nothing else may use `comm` meanwhile.
+/// Throws Error(out_of_memory) on all ranks if one has no memory for the buffers.
 std::vector<MeasuredCall> measure_algorithms(Communicator& comm, const Topology& topology,
                                              const MeasuringPlan& plan);
 

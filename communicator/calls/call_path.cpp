@@ -35,7 +35,7 @@ void CallPath::refuse(const Error& error, const RefusedNumbers& numbers, bool to
   group.refuse(*this, numbers);
 }
 
-/// Only for errors of this rank: one that all ranks have ends their calls alike.
+/// Only for errors of this rank alone: an error that all ranks have ends the call on each of them.
 void CallPath::publish_refused(const RefusedNumbers& numbers, const std::exception& why) {
   const auto* const error = dynamic_cast<const Error*>(&why);
   switch (error != nullptr ? error->code() : ErrorCode::invalid_argument) {

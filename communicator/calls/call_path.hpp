@@ -79,7 +79,7 @@ class CallPath final : public GroupMember {
   CallPreparer& preparer() noexcept { return preparer_; }
   CallLauncher& launcher() noexcept { return *launcher_; }
   const CallLauncher& launcher() const noexcept { return *launcher_; }
-  /// How many calls were enqueued as equal ones were before them.
+  /// How many calls were enqueued by repeating a known call.
   std::uint64_t repeated_calls() const noexcept { return known_.answered(); }
   Statistics statistics() const;
 

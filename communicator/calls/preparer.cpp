@@ -216,7 +216,7 @@ void CallPreparer::choose(PreparedCall& prepared, const CallOptions& options) {
       is_named ? !shaped && choice.algorithm->batches(own_.selector.topology()) : free->shares;
   prepared.done_already = prepared.buffers.send == prepared.buffers.recv &&
                           own_.selector.is_done_in_place(prepared.call, options);
-  // Ranks choose alike, so one of them speaks for all. A message has but two, and one sender.
+  // All ranks choose alike, so one of them logs the choice. For a message that is its sender.
   if (choices_ && !prepared.done_already &&
       (prepared.is_message() ? prepared.sends : own_.rank() == 0)) [[unlikely]]
     choices_->note(prepared.call, options, choice);

@@ -36,7 +36,7 @@ class CallPreparer {
 
   /// Refuses a blocking call that would wait for work that can't begin yet.
   void check_may_block(std::string_view what, NativeStream stream) const;
-  /// The part of step 2 that depends on the stream.
+  /// Only what step 2 checks of the stream.
   void check_stream(std::string_view what, NativeStream stream, const CallOptions& options) const {
     check_stream(what, stream);
     if (options.blocking) check_may_block(what, stream);

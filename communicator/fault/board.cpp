@@ -281,7 +281,7 @@ std::uint64_t Board::calls(int rank) const noexcept { return page(rank).calls.la
 
 namespace {
 
-/// The last call behind `theirs` that `mine` has and has not refused; none waits for a refused one.
+/// The last call after `theirs` in `mine` that was not refused: a refused call waits for nothing.
 template <std::uint64_t Remembered>
 std::optional<std::uint64_t> last_beyond(const CallLog<Remembered>& mine, std::uint64_t theirs) {
   const std::uint64_t last = mine.last();
@@ -330,7 +330,7 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
                      other.calls.at(sequence).describe(algorithms), exchanged);
 }
 
-/// Messages of which an end was refused are left out: no data waits for the other.
+/// Messages with a refused end are left out, because no data waits for their other end.
 std::string Board::left_over() const {
   std::string text;
   for (const int peer : nodes_.ranks_here()) {

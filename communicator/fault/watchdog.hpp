@@ -83,9 +83,9 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void compare();
   /// The same for a caller that waits after each of many small calls: compares on every sixteenth
   /// call, whenever some milliseconds have passed since the last comparison, and while a refusal is
-  /// pending. One thread at a
-  /// time. Not on every call, because reading a line that a peer has just written takes half as
-  /// long as a barrier (0.2 us of 0.5 us, 2 ranks on an AMD EPYC; 2026-11-24).
+  /// pending. One thread at a time. Not on every call, because reading a line that a peer has just
+  /// written takes half as long as a barrier (0.2 us of 0.5 us, 2 ranks on an AMD EPYC;
+  /// 2026-11-24).
   void compare_now_and_then();
   /// As Board's.
   bool refusal_is_pending() const noexcept { return board_.refusal_is_pending(); }

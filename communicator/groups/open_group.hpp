@@ -29,7 +29,7 @@ class OpenGroup {
     if (depth_++ == 0) what_ = any_group;
     left_behind_ = false;
   }
-  /// In the place of `start`, and outside of any group: a group that is one call, which
+  /// Instead of `start`, outside of any group: starts a group that is one call, which
   /// `add_prepared` adds to several members. Errors name the call, `what`, and not the group.
   void start_call(std::string_view what) {
     start();
@@ -47,8 +47,9 @@ class OpenGroup {
   /// `prepare` throws. False if the group has failed, with this call or before: then `refuse` must
   /// tell what the other ranks count on.
   bool add(const std::function<void()>& prepare);
-  /// The same for a call of which `prepare` gives the other ranks notice, by `compare_at_end` or by
-  /// waiting for them. So it runs although the group has failed: theirs may be fine so far.
+  /// The same for a call whose `prepare` lets the other ranks know of it, by `compare_at_end` or by
+  /// waiting for them. It runs even if this group has failed, because the other ranks' groups may
+  /// not have failed.
   bool add(GroupMember& member, const std::function<void()>& prepare);
   /// Lets the end call `compare`, which waits for the other ranks and throws if they don't agree on
   /// the call that is being added. If it throws, later ones of the same call are left out.
@@ -64,8 +65,8 @@ class OpenGroup {
   void add_prepared(GroupMember& member, const PreparedCall& call, NativeStream stream) {
     part_of(member).calls.push_back({call, member.resolve(stream), made_});
   }
-  /// Takes back what has been added of the call that is being added, on all members: for one that
-  /// this thread makes on all ranks, and that is refused.
+  /// Removes what has been added of the current call, from all members. For a call that this thread
+  /// makes on all ranks and that is refused.
   void take_back();
   /// Counts a call that was refused before a member saw it, and keeps its error.
   void fail(const Error& error);

@@ -241,9 +241,9 @@ class HostReducer::Rounds {
   bool has_begun_ = false;
 };
 
-/// Runs the function when the stream comes to it, before the calls that follow on any stream.
-/// Directly after a call on the same stream or before one. The function is left out if the
-/// communicator is broken by then.
+/// Runs the function when the stream comes to it, before the calls that follow on any stream. Call
+/// it directly after or before a call on the same stream. If the communicator is broken by then,
+/// the function does not run.
 template <class Function>
 void HostReducer::run_between_calls(StreamRef stream, Function function) {
   const NativeStream resolved = own_.backend->resolve(stream.native());
@@ -255,7 +255,7 @@ void HostReducer::run_between_calls(StreamRef stream, Function function) {
   own_.order->leave(resolved);
 }
 
-/// The other ranks may have begun, so the communicator breaks if there is none.
+/// The other ranks may have begun, so the communicator breaks if there is no memory.
 const HostReducer::Memory& HostReducer::memory_or_abort(const HostReduction& reduction) {
   try {
     return memory_for(reduction.op.element_bytes);
@@ -279,8 +279,8 @@ void HostReducer::check(const HostReduction& reduction, std::size_t elements,
   faults_.throw_if_broken();
 }
 
-/// The other ranks' calls are compared with this one before its parts are, because those do not
-/// know the elements. The function itself can't be compared.
+/// Compares the ranks' reductions before the calls that they consist of, because those calls don't
+/// know the elements. The functions themselves can't be compared.
 void HostReducer::reduce(const HostReduction& reduction, std::size_t elements, StreamRef stream) {
   const RefusedNumbers refused{.collective = reduction.count != 0};
   if (OpenGroup::of_thread().is_open())

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view verb(bool sends) { return sends ? "send" : "recv"; }
 
-/// This rank's block and its place among the others are the same memory: it stays there.
+/// True if this rank's block already lies in its place among the others.
 bool are_one(const void* block, const void* other) { return block != nullptr && block == other; }
 
 }  // namespace

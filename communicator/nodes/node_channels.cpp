@@ -35,7 +35,7 @@ transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const G
           .in_signals = reinterpret_cast<ChannelSignals*>(granted.signals.own) + here};
 }
 
-/// Threads that move large messages between nodes: one for each way where the processors are many.
+/// Threads that move large messages between nodes: one per direction if there are many processors.
 /// On the host target the ranks need their processors themselves.
 int network_threads(const Backend& backend, const Nodes& nodes) {
   constexpr std::size_t many = 4;  // per rank

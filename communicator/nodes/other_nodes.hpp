@@ -30,8 +30,8 @@ class OtherNodes {
   /// rank of the next node, so each node's calls are compared with those of the one before, and
   /// messages to their receivers. From any thread.
   void tell();
-  /// The program may end its process at once, and other nodes must not take that for the cause of
-  /// what they are told. Waits until it has arrived, at most `patience`.
+  /// `tell`, and a wait until all has arrived, at most `patience`. Otherwise the program may end
+  /// its process first, and other nodes would take that for the cause.
   void tell_last(std::chrono::nanoseconds patience);
   /// ", on node n1 of 2 nodes, rail 0 of 2 rails, by sockets over eth0 (10.0.0.2), 1.25 GB/s per
   /// node".

@@ -32,13 +32,12 @@ RuleList rules_for(const Topology& topology, std::string_view text, const std::s
                    LeftOut left_out);
 
 /// The rules of a file that hold for a communicator with this topology; none if the file has times.
-/// The text has rules in the
-/// grammar of RuleList, separated by `;` or line ends; a `#` begins a comment. A line in brackets
-/// restricts the rules below it, up to the next such line: `[4 ranks]`, `[3 or more ranks]`, and
-/// with an architecture or a target, `[4 ranks on sm_90]`, `[2 ranks on host]`. These are for ranks
-/// on one node; `[2 to 8 nodes]` is for any ranks on so many. Rules above the first such line hold
-/// for all. Throws an error that names the file for anything malformed or unknown, also in sections
-/// for other communicators.
+/// The text has rules in the grammar of RuleList, separated by `;` or line ends; a `#` begins a
+/// comment. A line in brackets restricts the rules below it, up to the next such line: `[4 ranks]`,
+/// `[3 or more ranks]`, and with an architecture or a target, `[4 ranks on sm_90]`, `[2 ranks on
+/// host]`. These are for ranks on one node; `[2 to 8 nodes]` is for any ranks on so many. Rules
+/// above the first such line hold for all. Throws an error that names the file for anything
+/// malformed or unknown, also in sections for other communicators.
 RuleList tuning_rules(const TuningFile& file, const Topology& topology);
 
 /// The text of communicator/selection/builtin.rules.

@@ -71,7 +71,7 @@ plait_status enqueued(const char* call, plait_comm comm, const Refused& refused,
   });
 }
 
-/// What is known of a call without its description. As `send_recv` it is messages to all ranks.
+/// A call of which only this is known, for `refuse`. `send_recv` stands for messages to all ranks.
 Call made(Collective collective, std::size_t count = 1) {
   return {.collective = collective, .count = count};
 }

@@ -17,8 +17,8 @@
 
 namespace plait::transport {
 
-/// While this process can open no more files. Calls wait at the listener in the meantime, and this
-/// rank calls nobody.
+/// How long this process may fail to open files. Meanwhile calls wait at the listener, and this
+/// rank makes none.
 inline constexpr std::chrono::seconds patience_with_files{10};
 
 /// The connections of a flow, in the order of their index.

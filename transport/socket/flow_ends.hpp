@@ -1,8 +1,8 @@
 // The two ends of a flow over TCP. Bytes go straight from the sender's buffer into a socket, and
 // long messages from a socket straight into the receiver's. A flow and the one back may share their
-// connections. TCP acknowledges a short message with the answer to it then. Without answers it
-// sends a packet for every second message, which takes a sixth of the time of small all-reduces
-// (2 ranks on 2 nodes that are namespaces, AMD EPYC, 2026-11-26).
+// connections. Then TCP acknowledges a short message in the packet of the answer. Otherwise it
+// sends a packet for every second message, which takes a sixth of the time of small all-reduces (2
+// ranks on 2 nodes that are namespaces, AMD EPYC, 2026-11-26).
 #pragma once
 #include <array>
 #include <atomic>
@@ -35,8 +35,8 @@ struct FlowMessage {
 };
 inline constexpr std::size_t most_messages = 64;
 
-/// The messages of a flow. Its user posts them and takes them back. Whoever moves bytes, the same
-/// thread or another one, goes through them in their order.
+/// The messages of a flow. Its user posts them and takes them back. The thread that moves bytes,
+/// the same one or another, goes through them in their order.
 class FlowMessages {
  public:
   /// Null: there are `most_messages` under way.
@@ -89,7 +89,7 @@ class SocketFlow : public MovedFlow {
   void wake() noexcept { thread_->wake(); }
   /// Whether all of a message has been moved. Throws if it never will be.
   bool is_complete(const FlowMessage& message) const;
-  /// Whoever moves bytes has moved all of one more stripe.
+  /// Notes that all of one more stripe has been moved.
   void count_stripe(FlowMessage& message);
   /// `move`, by way of a function that may throw.
   template <class Advance>

@@ -46,9 +46,9 @@ void FlowThread::remove(MovedFlow& flow, std::span<WatchedSocket> sockets) noexc
   --wanted_;
 }
 
-/// These flags are sequentially consistent. The thread says that it sleeps before it looks at
-/// `woken_` for the last time, and this sets that first. So the thread sees it, or this sees that
-/// it must end a sleep.
+/// These flags are sequentially consistent. The thread sets `sleeping_` before its last look at
+/// `woken_`; this function sets `woken_` before it looks at `sleeping_`. So either the thread sees
+/// it, or this function ends its sleep.
 void FlowThread::wake() noexcept {
   woken_ = true;
   if (sleeping_) waiter_->ring();
@@ -62,7 +62,7 @@ MovedFlow::Moved FlowThread::move_all() noexcept {
 }
 
 /// Polls for a moment after the last bytes, because more may follow at once. Then it sleeps until
-/// the system has news of a socket, or somebody wakes it. A sleep ends after a while, because
+/// the system has news of a socket, or another thread wakes it. A sleep ends after a while, because
 /// flows look for machines that don't answer.
 void FlowThread::run() noexcept {
   constexpr std::chrono::microseconds polling{100};

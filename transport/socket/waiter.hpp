@@ -11,9 +11,9 @@ namespace plait::transport {
 /// A set of sockets, and a bell that any thread can ring.
 ///
 /// The set reports each change once (EPOLLET). So bytes that wait for a buffer to be posted, or
-/// room in a socket that nothing is sent over, wake nobody again, and no message costs a change of
-/// the set. In exchange, whoever reads or writes goes on until the system says EAGAIN or gives less
-/// than was asked for, or until only a call of the flow's user can bring it further.
+/// room in a socket that nothing is sent over, wake no thread again, and no message costs a change
+/// of the set. In exchange, a thread that reads or writes must go on until the system says EAGAIN
+/// or gives less than was asked for, or until only a call of the flow's user can bring it further.
 class Waiter {
  public:
   /// Throws Error(bootstrap) if the system refuses.

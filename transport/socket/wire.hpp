@@ -45,7 +45,8 @@ struct StripeHead {
 };
 
 /// How a message is cut. A small one goes whole over the first connection. A large one goes in
-/// contiguous parts of equal size, the last of them shorter, over the first few or all connections.
+/// contiguous stripes of equal size, the last of them shorter, over the first few or all
+/// connections.
 class Stripes {
  public:
   /// A large message is worth a second system call, because copying this much takes longer.

@@ -22,8 +22,8 @@ class NodesAlgorithm : public ChannelAlgorithm {
     if (topology.nodes == 1) return Support::no("the ranks are on one node");
     return {};
   }
-  /// Pieces that a rail's share of the network takes as long to carry as a proxy to send, so that
-  /// many nodes do not cut a message into more pieces than proxies can send.
+  /// The bytes that a rail's share of the network carries in the time that a proxy needs for one
+  /// message. Smaller pieces would keep the proxies busier than the network.
   static std::size_t piece_grain(const Topology& topology, LaunchShape shape) {
     const NetworkFacts& network = topology.network;
     constexpr double most = 1 << 20;

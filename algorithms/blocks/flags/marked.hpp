@@ -40,19 +40,19 @@
 
 namespace plait {
 
-/// A block's view of a launch. `Ranks`: their number, 0 for any number. Data are bits until they
-/// are added up: elements that a thread has loaded one by one would otherwise meet those that it
-/// loads at once, and each load would be waited for where it stands.
+/// A block's view of a launch. `Ranks`: their number, 0 for any number. Data stay bits until they
+/// are added up. As elements, those of packs that are loaded one by one and those of packs that are
+/// loaded whole would meet in one variable, and each load would be waited for on the spot.
 template <class T, int Ranks, class D>
 class MarkedExchange {
  public:
   using Sum = typename Reducer<T>::template Accumulator<MarkedPack<T>::lanes>;
 
-  /// Writers that a thread takes from at once: all peers or, of any number of ranks, those among
-  /// four ranks that are peers.
+  /// Writers from which a thread takes units at once: all peers or, if the number of ranks is not
+  /// known, the peers among four ranks.
   static constexpr int together = Ranks == 0 ? 4 : Ranks - 1;
-  /// Places of a long message at which it does that at once. With more ranks, a round seldom has
-  /// more than one place for each thread.
+  /// Places of a long message at which a thread takes units at once. With more ranks, a round
+  /// seldom has more than one place for each thread.
   static constexpr int most_depth = Ranks == 2 ? 2 : 1;
   template <int Depth>
   using Taken = Marked[Depth * together];
@@ -319,7 +319,8 @@ class MarkedExchange {
   PLAIT_ELEMENT Marked* slot(std::uint32_t number, bool results, int lane, std::uint32_t i) const {
     return own_ + index(number, results) + static_cast<unsigned>(lane) * a.lane + i;
   }
-  /// Of a round's set or, in two hops, of the half of it that is for results.
+  /// The index of a round's set or, where messages take two hops, of the half of the set that is
+  /// for results.
   PLAIT_ELEMENT std::uint32_t index(std::uint32_t number, bool results) const {
     return number % MarkedLayout::sets * a.layout.slots +
            (results ? static_cast<unsigned>(ranks() - 1) * a.lane : 0);

@@ -41,7 +41,7 @@ class Leaders final : public RailsAlgorithm {
            "small messages, several nodes";
   }
   double estimate(const Call& call, const Topology& topology) const override {
-    // A message less for each rank of a node; but one rank does all the work.
+    // Each rank of a node sends one message less, but one rank does all the work.
     return time_between_nodes(topology.launch_us + 3.5 * topology.signal_us,
                               4 * static_cast<double>(call.bytes()) / topology.push_bandwidth,
                               network_use(call, topology), topology);
@@ -51,7 +51,7 @@ class Leaders final : public RailsAlgorithm {
   int rails(const Topology&) const override { return 1; }
 };
 
-/// A hop less than `rails`, for the smallest messages: all ranks add up all of it.
+/// One hop less than `rails`, for the smallest messages: all ranks reduce the whole message.
 class RailsOneshot final : public RailsAlgorithm {
  public:
   RailsOneshot() : RailsAlgorithm(Collective::all_reduce) {}

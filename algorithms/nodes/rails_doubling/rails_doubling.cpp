@@ -65,7 +65,8 @@ class RailsDoubling : public NodesAlgorithm {
 
  protected:
   virtual int rails(const Topology& topology) const { return topology.rails; }
-  /// Besides those along the rail. As `rails` counts them: with two nodes it does the same.
+  /// Signals besides those along the rail. Counted as for `rails`, which does the same with two
+  /// nodes.
   virtual double signals_on_node() const { return 3; }
 
  private:
@@ -113,7 +114,7 @@ class LeadersDoubling final : public RailsDoubling {
 
  protected:
   int rails(const Topology&) const override { return 1; }
-  // A message less for each rank of a node.
+  // Each rank of a node sends one message less.
   double signals_on_node() const override { return 2.5; }
 };
 

@@ -9,8 +9,8 @@ namespace plait::rails_relay {
 /// before it has sent in turn t - lag.
 class Ring {
  public:
-  /// `grain`: a piece has as many bytes at least, if there are enough for all chunks. `node_slot`
-  /// and `rail_slot`: bytes, at least `Plan::pack`.
+  /// `grain`: the least bytes of a piece, if the message has enough for all chunks. `node_slot` and
+  /// `rail_slot`: bytes, at least `Plan::pack`.
   static constexpr Plan plan(std::size_t bytes, int rails, int nodes, unsigned thread_blocks,
                              std::size_t grain, std::uint32_t node_slot, std::uint32_t rail_slot) {
     constexpr std::size_t pack = Plan::pack;
@@ -55,7 +55,7 @@ class Ring {
 
   /// The pieces of the stripe.
   PLAIT_DEVICE constexpr std::uint32_t pieces() const { return rounds_ * nodes_ * plan_.lag; }
-  /// The number of turns in which a rank sends. In as many it receives, from turn `lag` on.
+  /// The number of turns in which a rank sends. It receives in as many turns, from turn `lag` on.
   PLAIT_DEVICE constexpr std::uint32_t turns() const {
     return rounds_ * (2 * nodes_ - 2) * plan_.lag;
   }

@@ -10,7 +10,7 @@ namespace plait::rails_relay {
 /// `lag` rows per hop.
 class Trees {
  public:
-  /// `grain`: a piece has as many bytes at least, if there are enough. `node_slot` and `rail_slot`:
+  /// `grain`: the least bytes of a piece, if the message has enough. `node_slot` and `rail_slot`:
   /// bytes, at least `Plan::pack`.
   static constexpr Plan plan(std::size_t bytes, int rails, int nodes, unsigned thread_blocks,
                              std::size_t grain, std::uint32_t node_slot, std::uint32_t rail_slot) {

@@ -60,9 +60,9 @@ struct Place {
   std::int64_t reader_handle;  // by which other processes read this one
 };
 
-/// A chunk that needs no buffer. Longer reads cost less per byte, and what has been read is still
-/// in a cache when the kernel goes over it (exscan of 2 MB, 2 CPU ranks: 232 us; with 64 KB 300,
-/// with 1 MB 254; 2026-11-27).
+/// The length of chunks that need no buffer. Longer reads cost less per byte, and what has been
+/// read is still in a cache when the kernel goes over it (exscan of 2 MB, 2 CPU ranks: 232 us; with
+/// 64 KB 300, with 1 MB 254; 2026-11-27).
 constexpr std::size_t longest_chunk = std::size_t{256} << 10;
 constexpr int max_ranks = 64;  // a chunk then has about a kilobyte
 
@@ -74,7 +74,7 @@ struct Args {
   std::byte* recv;
   bool all_reduce;  // else a scan, or the collective of `pattern`
   bool scans;
-  int terms;  // of a scan: the result is the sum of the first ranks, so many
+  int terms;  // of a scan: the result is the sum of that many first ranks
   DirectPattern pattern;
   std::size_t count;  // elements of a block
   /// Only an all-reduce has slices; otherwise the stripes are those of a block.
@@ -208,7 +208,7 @@ class Pull {
     }
     return true;
   }
-  /// Of an all-reduce, those that other ranks have added up.
+  /// Reads the slices of an all-reduce that other ranks have reduced.
   PLAIT_DEVICE bool read_slices() {
     if (!peers_.barrier()) return false;
     for (int step = 1; step < a_.peers.ranks; ++step) {
@@ -225,8 +225,8 @@ class Pull {
   struct Terms {
     int first, number;
   };
-  /// Stores the sum of ranks' bytes from `at` on. `to`: where the first term that is read from
-  /// another process goes; null: into the buffer.
+  /// Adds the terms of `ranks`, `bytes` bytes from `at` on, and stores the sum in `result`. `to`:
+  /// the place for the first term that is read from another process; null: the buffer.
   PLAIT_DEVICE bool add_chunk(Buffer& buffer, const Terms& ranks, std::size_t at, std::size_t bytes,
                               std::byte* to, std::byte* result) {
     const auto rank_of = [&](int step) { return rank_after(ranks.first, step, a_.peers.ranks); };

@@ -100,7 +100,7 @@ void call_in_place(const Exec& exec, Communicator& comm, const View& view, Call 
 }
 
 /// Messages, to and from `peers` or all ranks, in the call `function`: `check(checks)` checks them,
-/// `enqueue(type, stream)` enqueues them. Finds the type of `call`, what is known of it, itself.
+/// `enqueue(type, stream)` enqueues them. `call`: what is known of them but the type.
 template <class View, class Exec, class Check, class Enqueue>
 void call_messages(std::string_view function, const Exec& exec, Communicator& comm,
                    const std::optional<Communicator::Peers>& peers, Call call, const Check& check,
