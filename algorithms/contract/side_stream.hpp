@@ -8,8 +8,8 @@ namespace plait {
 
 /// Created once per communicator, so that a call creates nothing. One call at a time uses it,
 /// between `fork` and `join`, because the calls of a communicator are ordered
-/// (communicator/resources/stream_order.hpp). A capture takes the stream in at `fork` and keeps it until the
-/// capture ends, so captured calls need another one (`SideStreams`).
+/// (communicator/resources/stream_order.hpp). A capture takes the stream in at `fork` and keeps it
+/// until the capture ends, so captured calls need another one (`SideStreams`).
 class SideStream {
  public:
   explicit SideStream(std::shared_ptr<Backend> backend);

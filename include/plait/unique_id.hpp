@@ -26,8 +26,8 @@ struct UniqueId {
   /// The address is that of the interface `PLAIT_SOCKET_IFNAME`, else `NCCL_SOCKET_IFNAME`, else
   /// the first one that is up and not the loopback device, a bridge of containers or a virtual one;
   /// the loopback device if there is no other. If none is up, the ranks of one node can meet by the
-  /// id all the same. Throws `Error(invalid_argument)` if no interface has
-  /// the name, `Error(bootstrap)` if the system refuses a socket.
+  /// id all the same. Throws `Error(invalid_argument)` if no interface has the name,
+  /// `Error(bootstrap)` if the system refuses a socket.
   static UniqueId create();
 
   bool operator==(const UniqueId&) const = default;
