@@ -122,13 +122,11 @@ void settle_last(PlanVector<Direction>& directions, PlanVector<Message>& message
   }
 }
 
-/// Launches `messages`, which are sorted by meeting.
-void launch(std::span<const Planned> messages, LaunchContext& context) {
-  const Topology& topology = context.topology();
-  PlanMemory memory;
-  PlanVector<Direction> directions(memory.get());
+/// Fills in the directions of `messages`, which are sorted by meeting, and the messages in their
+/// order. Returns the most threads that a message asks for.
+unsigned collect(std::span<const Planned> messages, PlanVector<Direction>& directions,
+                 PlanVector<Message>& all) {
   directions.reserve(2 * messages.size());
-  PlanVector<Message> all(memory.get());
   all.reserve(2 * messages.size());
   unsigned threads = 1;
   for (std::size_t begin = 0; begin < messages.size();) {
@@ -149,8 +147,12 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
     begin = end;
   }
   settle_last(directions, all);
-  // A direction may have fewer blocks than channels: no more than can all run at once, which the
-  // proof in kernel.hpp needs.
+  return threads;
+}
+
+/// Gives each direction its blocks, and returns how many there are. A direction may have fewer
+/// blocks than channels: no more than can all run at once, which the proof in kernel.hpp needs.
+unsigned assign_blocks(PlanVector<Direction>& directions, const Topology& topology) {
   const unsigned in_all = topology.backend == BackendKind::host
                               ? Owners::most_blocks
                               : std::min(Owners::most_blocks, most_in_pairs(topology.units));
@@ -162,11 +164,20 @@ void launch(std::span<const Planned> messages, LaunchContext& context) {
     direction.blocks = std::min(direction.blocks, most);
     blocks += direction.blocks;
   }
+  return blocks;
+}
 
+/// Launches `messages`, which are sorted by meeting.
+void launch(std::span<const Planned> messages, LaunchContext& context) {
+  PlanMemory memory;
+  PlanVector<Direction> directions(memory.get());
+  PlanVector<Message> all(memory.get());
+  const unsigned threads = collect(messages, directions, all),
+                 blocks = assign_blocks(directions, context.topology());
   const bool has_lines = std::any_of(messages.begin(), messages.end(), [](const Planned& one) {
     return one.message.way == Way::lines;
   });
-  const LaunchShape shape{blocks, has_lines ? whole_groups(threads, topology) : threads};
+  const LaunchShape shape{blocks, has_lines ? whole_groups(threads, context.topology()) : threads};
   if (all.size() <= 2 && directions.size() == all.size()) {
     Args args{.paths = PairwiseAlgorithm::paths(context),
               .first = directions.front(),
