@@ -32,57 +32,77 @@ struct Share {
   std::size_t bytes() const { return lines(need.scratch_bytes) + lines(need.signals * word); }
 };
 
+/// The shares that algorithms ask for. The first is for algorithms that need none.
+class Shares {
+ public:
+  struct Needs {
+    std::size_t own, shared = 0, reserved = 0;  // indices of shares
+  };
+
+  Shares(const Topology& topology, const std::vector<const Algorithm*>& algorithms)
+      : topology_(topology) {
+    for (const Algorithm* algorithm : algorithms) of_algorithms.push_back(needs_of(*algorithm));
+  }
+
+  std::vector<Share> all = std::vector<Share>(1);
+  std::vector<Needs> of_algorithms;
+
+ private:
+  Needs needs_of(const Algorithm& algorithm) {
+    const bool serves = topology_.nodes == 1 || algorithm.spans_nodes(),
+               reserves = serves && topology_.base_limit != 0;
+    const Needs needs{
+        .own = own(algorithm, serves ? algorithm.resources(topology_) : Resources{}),
+        .shared = serves ? shared(algorithm, algorithm.shared(topology_)) : 0,
+        .reserved = reserves ? shared(algorithm, algorithm.shared_once_reserved(topology_)) : 0};
+    if (algorithm.collective() == Collective::send_recv)
+      all[needs.own].for_messages = all[needs.shared].for_messages = true;
+    return needs;
+  }
+  std::size_t own(const Algorithm& algorithm, const Resources& need) {
+    const std::pair<std::string_view, Collective> family(algorithm.family(),
+                                                         algorithm.collective());
+    const std::size_t share = find(families_, family, need, algorithm);
+    if (all[share].need != need)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{} asks for another amount of memory than an algorithm of its family, {}",
+                      algorithm.name(), all[share].first));
+    return share;
+  }
+  std::size_t shared(const Algorithm& algorithm, const SharedResources& need) {
+    if (need.name.empty()) return 0;
+    const std::size_t share = find(names_, need.name, need.resources, algorithm);
+    if (all[share].need != need.resources)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format(
+              "{} asks for another amount of the shared memory \"{}\" than an algorithm before it",
+              algorithm.name(), need.name));
+    return share;
+  }
+  /// The share of this key; a new one for the algorithm if there is none.
+  template <class Key>
+  std::size_t find(std::map<Key, std::size_t>& known, const Key& key, const Resources& need,
+                   const Algorithm& algorithm) {
+    const auto [found, is_new] = known.try_emplace(key, all.size());
+    if (is_new) all.push_back({.need = need, .first = algorithm.name()});
+    return found->second;
+  }
+
+  const Topology& topology_;
+  std::map<std::string_view, std::size_t> names_;
+  std::map<std::pair<std::string_view, Collective>, std::size_t> families_;
+};
+
 }  // namespace
 
 MemoryLayout::MemoryLayout(const Topology& topology,
                            const std::vector<const Algorithm*>& algorithms)
     : local(line) {
   const bool grows = topology.base_limit != 0;
-  std::vector<Share> shares{{}};  // the first is for algorithms that need none
-  std::map<std::string_view, std::size_t> shared;
-  std::map<std::pair<std::string_view, Collective>, std::size_t> families;
-  struct Needs {
-    std::size_t own, shared = 0, reserved = 0;  // indices of shares
-  };
-  std::vector<Needs> of_algorithms;
-  const auto add = [&](auto& known, const auto& key, const Resources& need,
-                       const Algorithm& algorithm) {
-    const auto [found, is_new] = known.try_emplace(key, shares.size());
-    if (is_new) shares.push_back({.need = need, .first = algorithm.name()});
-    return found->second;
-  };
-  const auto add_shared = [&](const SharedResources& need,
-                              const Algorithm& algorithm) -> std::size_t {
-    if (need.name.empty()) return 0;
-    const std::size_t share = add(shared, need.name, need.resources, algorithm);
-    if (shares[share].need == need.resources) return share;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "{} asks for another amount of the shared memory \"{}\" than an algorithm before it",
-            algorithm.name(), need.name));
-  };
-  for (const Algorithm* algorithm : algorithms) {
-    const bool serves = topology.nodes == 1 || algorithm->spans_nodes();
-    const Resources own = serves ? algorithm->resources(topology) : Resources{};
-    const std::size_t family =
-        add(families, std::pair(algorithm->family(), algorithm->collective()), own, *algorithm);
-    if (shares[family].need != own)
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("{} asks for another amount of memory than an algorithm of its family, {}",
-                      algorithm->name(), shares[family].first));
-    const Needs needs{
-        .own = family,
-        .shared = serves ? add_shared(algorithm->shared(topology), *algorithm) : 0,
-        .reserved = serves && grows
-                        ? add_shared(algorithm->shared_once_reserved(topology), *algorithm)
-                        : 0};
-    if (algorithm->collective() == Collective::send_recv)
-      shares[needs.own].for_messages = shares[needs.shared].for_messages = true;
-    of_algorithms.push_back(needs);
-  }
-
+  Shares asked(topology, algorithms);
+  std::vector<Share>& shares = asked.all;
   const auto place = [&](Share& share, std::size_t window) {
     share.at = {window, windows[window], windows[window] + lines(share.need.scratch_bytes), local};
     windows[window] += share.bytes();
@@ -104,7 +124,7 @@ MemoryLayout::MemoryLayout(const Topology& topology,
   const auto place_of = [&](std::size_t share) {
     return share != 0 ? std::optional(shares[share].at) : std::nullopt;
   };
-  for (const Needs& needs : of_algorithms)
+  for (const Shares::Needs& needs : asked.of_algorithms)
     places.push_back({.own = shares[needs.own].at,
                       .shared = place_of(needs.shared),
                       .reserved = place_of(needs.reserved)});
