@@ -93,6 +93,44 @@ static void messages(size_t count) {
   free(layout);
 }
 
+/* Reductions into blocks of `counts[r]` elements. Overwrites `counts`. */
+static void reductions(size_t count, size_t* counts) {
+  const size_t half = count / 2, own = counts[rank];
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  size_t i, begin = 0;
+  int b;
+  for (b = 0; b < rank; ++b) begin += counts[b];
+
+  fill(count);
+  for (i = 0; i < own; ++i) expected[i] = sum((int)((begin + i) / count), (begin + i) % count);
+  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  compare(__LINE__, "reduce_scatter_v", count);
+
+  /* In place, in `recv`: the other blocks are unchanged. */
+  fill(count);
+  OK(plait_copy(comm, recv, send, (size_t)ranks * count * sizeof *send, stream));
+  for (i = 0; i < (size_t)ranks * count; ++i) {
+    const int of = (int)(i / count);
+    const int is_mine = i >= begin && i < begin + own;
+    expected[i] = is_mine ? sum(of, i % count) : value(rank, of, i % count);
+  }
+  options.algorithm = "direct_push";
+  OK(plait_reduce_scatter_v(comm, recv, counts, recv + begin, PLAIT_F64, PLAIT_SUM, stream,
+                            &options));
+  compare(__LINE__, "reduce_scatter_v in place", count);
+
+  /* Equal counts, which are read before the call returns. */
+  fill(count);
+  for (b = 0; b < ranks; ++b) counts[b] = half;
+  for (i = 0; i < half; ++i) {
+    const size_t at_all = (size_t)rank * half + i;
+    expected[i] = sum((int)(at_all / count), at_all % count);
+  }
+  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
+  memset(counts, 0xff, (size_t)ranks * sizeof *counts);
+  compare(__LINE__, "reduce_scatter_v of equal blocks", count);
+}
+
 /* Blocks of nothing, a half and a whole `count`, in turns over the ranks. */
 static void counts_per_rank(size_t count) {
   const int root = ranks - 1, is_root = rank == root;
@@ -100,14 +138,12 @@ static void counts_per_rank(size_t count) {
   const int to[2] = {next, before}, from[2] = {before, next};
   const size_t half = count / 2;
   const size_t halves[2] = {half, half}, parts_at[2] = {0, half};
-  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t* counts = calloc(2 * (size_t)ranks, sizeof *counts);
-  size_t *at = counts + ranks, i, begin = 0, own;
+  size_t *at = counts + ranks, i, own;
   int b;
   for (b = 0; b < ranks; ++b) {
     counts[b] = count * (size_t)((b + 1) % 3) / 2;
     at[b] = (size_t)b * count;
-    if (b < rank) begin += counts[b];
   }
   own = counts[rank];
 
@@ -138,34 +174,7 @@ static void counts_per_rank(size_t count) {
                      recv, own, PLAIT_F64, root, stream, NULL));
   compare(__LINE__, "scatter_v", count);
 
-  fill(count);
-  for (i = 0; i < own; ++i) expected[i] = sum((int)((begin + i) / count), (begin + i) % count);
-  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  compare(__LINE__, "reduce_scatter_v", count);
-
-  /* In place, in `recv`: the other blocks are unchanged. */
-  fill(count);
-  OK(plait_copy(comm, recv, send, (size_t)ranks * count * sizeof *send, stream));
-  for (i = 0; i < (size_t)ranks * count; ++i) {
-    const int of = (int)(i / count);
-    const int is_mine = i >= begin && i < begin + own;
-    expected[i] = is_mine ? sum(of, i % count) : value(rank, of, i % count);
-  }
-  options.algorithm = "direct_push";
-  OK(plait_reduce_scatter_v(comm, recv, counts, recv + begin, PLAIT_F64, PLAIT_SUM, stream,
-                            &options));
-  compare(__LINE__, "reduce_scatter_v in place", count);
-
-  /* Equal counts, which are read before the call returns. */
-  fill(count);
-  for (b = 0; b < ranks; ++b) counts[b] = half;
-  for (i = 0; i < half; ++i) {
-    const size_t at_all = (size_t)rank * half + i;
-    expected[i] = sum((int)(at_all / count), at_all % count);
-  }
-  OK(plait_reduce_scatter_v(comm, send, counts, recv, PLAIT_F64, PLAIT_SUM, stream, NULL));
-  memset(counts, 0xff, (size_t)ranks * sizeof *counts);
-  compare(__LINE__, "reduce_scatter_v of equal blocks", count);
+  reductions(count, counts);
 
   fill(count);
   for (i = 0; i < half; ++i) {

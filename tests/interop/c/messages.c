@@ -4,6 +4,28 @@
 
 #include "c_test.h"
 
+/* A number goes from rank 0 to rank 1, and comes back with one added. */
+static void there_and_back(double* send, double* recv) {
+  int b;
+  for (b = 0; b < 3 && ranks > 1; ++b) {
+    recv[0] = -1;
+    if (rank == 0) {
+      send[0] = 10 * b;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 1, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      CHECK(recv[0] == 10 * b + 1);
+    }
+    if (rank == 1) {
+      OK(plait_recv(comm, recv, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+      send[0] = recv[0] + 1;
+      OK(plait_send(comm, send, 1, PLAIT_F64, 0, stream, NULL));
+      OK(plait_synchronize(comm, stream));
+    }
+  }
+}
+
 /* Rings by other ways than c_device_test's, lines, two ranks in turn, and a rank with itself. */
 void messages(void) {
   const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
@@ -12,7 +34,7 @@ void messages(void) {
   plait_call call = PLAIT_CALL_INIT;
   plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
   size_t i;
-  int b, left, right;
+  int left, right;
   const int open_ends = 0;
   MPI_Comm line;
 
@@ -47,23 +69,7 @@ void messages(void) {
   for (i = 0; i < count - 1 && recv[i] == value(before, 0, i); ++i) continue;
   CHECK(i == count - 1 && recv[i] == -1);
 
-  for (b = 0; b < 3 && ranks > 1; ++b) { /* there, one more, and back */
-    recv[0] = -1;
-    if (rank == 0) {
-      send[0] = 10 * b;
-      OK(plait_send(comm, send, 1, PLAIT_F64, 1, stream, NULL));
-      OK(plait_recv(comm, recv, 1, PLAIT_F64, 1, stream, NULL));
-      OK(plait_synchronize(comm, stream));
-      CHECK(recv[0] == 10 * b + 1);
-    }
-    if (rank == 1) {
-      OK(plait_recv(comm, recv, 1, PLAIT_F64, 0, stream, NULL));
-      OK(plait_synchronize(comm, stream));
-      send[0] = recv[0] + 1;
-      OK(plait_send(comm, send, 1, PLAIT_F64, 0, stream, NULL));
-      OK(plait_synchronize(comm, stream));
-    }
-  }
+  there_and_back(send, recv);
 
   send[0] = 5 + rank;
   recv[0] = -1;

@@ -40,30 +40,33 @@ void questions(void) {
   CHECK(strcmp(plait_status_name((plait_status)100), "invalid") == 0);
 }
 
-/* The options of each collective, and of a call as data, on a communicator that starts to count at
- * 0. */
-void options_of_calls(void) {
-  enum { blocks_wanted = 3, threads = 5, few = 40 };
-  enum { messages = rows, as_data, ways };
-  plait_comm fresh = NULL;
-  plait_call_options options = PLAIT_CALL_OPTIONS_INIT, nonsense = PLAIT_CALL_OPTIONS_INIT;
-  plait_call call = PLAIT_CALL_INIT;
-  plait_progress progress = PLAIT_PROGRESS_INIT;
-  plait_statistics statistics = PLAIT_STATISTICS_INIT;
-  plait_buffer buffer = NULL;
-  void* memory = NULL;
-  double* send = calloc((size_t)ranks * few, sizeof *send);
-  double* recv = calloc((size_t)ranks * few, sizeof *recv);
-  size_t* counts = calloc((size_t)ranks, sizeof *counts);
-  char text[4000];
-  int which, asked;
-  OK(plait_comm_duplicate(comm, &fresh));
-  options.blocks = blocks_wanted;
-  options.threads = threads;
-  nonsense.algorithm = "nonsense";
+enum { blocks_wanted = 3, threads_wanted = 5, few = 40 };
 
+static plait_call_options wanted_shape(void) {
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  options.blocks = blocks_wanted;
+  options.threads = threads_wanted;
+  return options;
+}
+static plait_call_options by_algorithm(const char* name) {
+  plait_call_options options = PLAIT_CALL_OPTIONS_INIT;
+  options.algorithm = name;
+  return options;
+}
+static plait_call call_of_few(void) {
+  plait_call call = PLAIT_CALL_INIT;
   call.type = PLAIT_F64;
   call.count = few;
+  return call;
+}
+
+/* Each collective, messages, and a call as data. */
+static void every_call(plait_comm fresh, double* send, double* recv) {
+  enum { messages = rows, as_data, ways };
+  const plait_call_options options = wanted_shape(), nonsense = by_algorithm("nonsense");
+  const plait_call call = call_of_few();
+  plait_progress progress = PLAIT_PROGRESS_INIT;
+  int which, asked;
   for (which = 0; which < ways; ++which)
     for (asked = 0; asked < 2; ++asked) {
       const plait_call_options* with = asked == 0 ? &nonsense : &options;
@@ -95,6 +98,14 @@ void options_of_calls(void) {
     }
   OK(plait_progress_of(fresh, &progress));
   CHECK(ranks == 1 || progress.blocks == blocks_wanted);
+}
+
+static void refused_options(plait_comm fresh, double* send, double* recv) {
+  plait_call_options options = wanted_shape();
+  const plait_call_options nonsense = by_algorithm("nonsense");
+  const plait_call call = call_of_few();
+  size_t* counts = calloc((size_t)ranks, sizeof *counts);
+  char text[4000];
   INVALID(plait_all_to_all_v(fresh, send, counts, counts, recv, counts, counts, PLAIT_F64, stream,
                              &nonsense),
           "\"nonsense\"");
@@ -110,6 +121,15 @@ void options_of_calls(void) {
   options.threads = 1u << 20;
   INVALID(plait_all_reduce(fresh, send, recv, few, PLAIT_F64, PLAIT_SUM, stream, &options),
           "1048576", "threads");
+  free(counts);
+}
+
+static void calls_as_data(plait_comm fresh, double* send, double* recv) {
+  const plait_call_options direct_copy = by_algorithm("direct_copy");
+  plait_call call = call_of_few();
+  plait_buffer buffer = NULL;
+  void* memory = NULL;
+  char text[4000];
 
   /* The operation of a call as data. */
   call.op = PLAIT_MAX;
@@ -119,25 +139,28 @@ void options_of_calls(void) {
   CHECK(recv[0] == ranks - 1);
 
   /* Where its memory is: some algorithms want symmetric memory. */
-  nonsense.algorithm = "direct_copy";
   call.collective = PLAIT_ALL_GATHER;
   if (ranks > 1)
-    REFUSED(PLAIT_ERROR_UNSUPPORTED, plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL),
-            "symmetric");
+    REFUSED(PLAIT_ERROR_UNSUPPORTED,
+            plait_chosen(fresh, &call, &direct_copy, text, sizeof text, NULL), "symmetric");
   call.symmetric = 1;
-  OK(plait_chosen(fresh, &call, &nonsense, text, sizeof text, NULL));
+  OK(plait_chosen(fresh, &call, &direct_copy, text, sizeof text, NULL));
   CHECK(ranks == 1 || strcmp(text, "direct_copy") == 0);
   OK(plait_buffer_allocate(fresh, 2 * (size_t)ranks * few * sizeof *send, &buffer));
   OK(plait_buffer_pointer(buffer, &memory));
   call.symmetric = 0; /* `plait_enqueue` finds out by itself */
-  OK(plait_enqueue(fresh, &call, memory, (double*)memory + (size_t)ranks * few, stream, &nonsense));
+  OK(plait_enqueue(fresh, &call, memory, (double*)memory + (size_t)ranks * few, stream,
+                   &direct_copy));
   OK(plait_synchronize(fresh, stream));
+}
 
+/* What the statistics count: the calls above, and then a group. */
+static void statistics_of_calls(plait_comm fresh, double* send, double* recv) {
+  const plait_call_options options = by_algorithm("oneshot_ll");
+  plait_statistics statistics = PLAIT_STATISTICS_INIT;
   OK(plait_statistics_of(fresh, &statistics));
   CHECK(statistics.calls == rows + 4);
   CHECK(statistics.groups == 0);
-  options.algorithm = "oneshot_ll";
-  options.blocks = options.threads = 0;
   OK(plait_group_start());
   OK(plait_all_reduce(fresh, send, recv, few / 2, PLAIT_F64, PLAIT_SUM, stream, &options));
   OK(plait_all_reduce(fresh, send + few / 2, recv + few / 2, few / 2, PLAIT_F64, PLAIT_SUM, stream,
@@ -148,9 +171,19 @@ void options_of_calls(void) {
   CHECK(statistics.groups == 1 && statistics.calls == rows + 6);
   CHECK(ranks == 1 || (statistics.batched == 2 && statistics.launches_in_arguments == 1 &&
                        statistics.items_in_arguments == 2));
+}
 
+/* On a communicator that starts to count at 0. */
+void options_of_calls(void) {
+  plait_comm fresh = NULL;
+  double* send = calloc((size_t)ranks * few, sizeof *send);
+  double* recv = calloc((size_t)ranks * few, sizeof *recv);
+  OK(plait_comm_duplicate(comm, &fresh));
+  every_call(fresh, send, recv);
+  refused_options(fresh, send, recv);
+  calls_as_data(fresh, send, recv);
+  statistics_of_calls(fresh, send, recv);
   OK(plait_comm_destroy(fresh));
-  free(counts);
   free(send);
   free(recv);
 }
