@@ -41,6 +41,37 @@ struct Facts {
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
+/// The types and operations that an algorithm does not serve. `refuses(change)` asks the algorithm
+/// about its best call with a change; `best`: the type of that call.
+template <class Refuses>
+std::vector<std::string> gaps_of(const Refuses& refuses, DataType best) {
+  std::vector<std::string> gaps;
+  // The types behind these are made of them (`in_words`), or they are rare.
+  constexpr auto common_types = static_cast<int>(DataType::boolean);
+  std::vector<std::string> integers, floats;
+  for (int number = 0; number < common_types; ++number) {
+    const auto type = static_cast<DataType>(number);
+    if (refuses([&](Topology&, Call& call) { call.type = type; }))
+      (is_float(type) ? floats : integers).push_back(fmt::format("no {}", name_of(type)));
+  }
+  constexpr auto all_integers = static_cast<std::size_t>(DataType::f16);  // they come first
+  const std::size_t served = common_types - integers.size() - floats.size();
+  if (integers.size() == all_integers) integers = {"floats"};
+  if (served == 1) {
+    gaps.emplace_back(name_of(best));
+  } else {
+    for (const auto* types : {&integers, &floats})
+      gaps.insert(gaps.end(), types->begin(), types->end());
+  }
+  std::vector<std::string> ops;
+  for (const ReduceOp op : {ReduceOp::prod, ReduceOp::min, ReduceOp::max})
+    if (refuses([&](Topology&, Call& call) { call.op = op; }))
+      ops.push_back(fmt::format("no {}", name_of(op)));
+  if (ops.size() == 3) ops = {"sums"};
+  gaps.insert(gaps.end(), ops.begin(), ops.end());
+  return gaps;
+}
+
 Facts facts_about(const Algorithm& algorithm) {
   Topology able = gpus(4);
   able.peer_reads = true;  // true for CPUs alone; so each algorithm has a machine that serves it
@@ -70,29 +101,7 @@ Facts facts_about(const Algorithm& algorithm) {
     topology.rails = 1;
     topology.node_ranks = 3;
   });
-  // The types behind these are made of them (`in_words`), or they are rare.
-  constexpr auto common_types = static_cast<int>(DataType::boolean);
-  std::vector<std::string> integers, floats;
-  for (int number = 0; number < common_types; ++number) {
-    const auto type = static_cast<DataType>(number);
-    if (refuses([&](Topology&, Call& call) { call.type = type; }))
-      (is_float(type) ? floats : integers).push_back(fmt::format("no {}", name_of(type)));
-  }
-  constexpr auto all_integers = static_cast<std::size_t>(DataType::f16);  // they come first
-  const std::size_t served = common_types - integers.size() - floats.size();
-  if (integers.size() == all_integers) integers = {"floats"};
-  if (served == 1) {
-    needs.emplace_back(name_of(best.type));
-  } else {
-    for (const auto* types : {&integers, &floats})
-      needs.insert(needs.end(), types->begin(), types->end());
-  }
-  std::vector<std::string> ops;
-  for (const ReduceOp op : {ReduceOp::prod, ReduceOp::min, ReduceOp::max})
-    if (refuses([&](Topology&, Call& call) { call.op = op; }))
-      ops.push_back(fmt::format("no {}", name_of(op)));
-  if (ops.size() == 3) ops = {"sums"};
-  needs.insert(needs.end(), ops.begin(), ops.end());
+  for (std::string& gap : gaps_of(refuses, best.type)) needs.push_back(std::move(gap));
 
   const bool any = !refuses([](Topology&, Call& call) { call.symmetric = false; });
   Facts facts{.memory = any ? "any" : "symmetric"};
