@@ -270,7 +270,7 @@ class DeviceGroupState {
     on_each([&](std::size_t rank) {
       add({rank, ranks_[rank]->state(what), group, ref(streams, rank).native(), options});
     });
-    // What the ranks compare at the end may be refused there.
+    // With PLAIT_CHECK=1, the comparison at the end may refuse the call.
     if (ranks_[0]->member().prepares_together())
       for (const auto& rank : ranks_) group.refuse(rank->member(), {.collective = true});
   }

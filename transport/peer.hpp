@@ -92,9 +92,9 @@ class Peer {
   void judge(bool is_awaited);
   /// The end of a connection is not explained yet, so `judge` is to be called soon.
   bool is_in_question() const noexcept { return end_ && !is_gone() && !is_absent_; }
-  /// Which credits are sent: all, all but those that may wait and have not waited long, or only
-  /// those that are in a hurry. The others go along with the next chunk, because a message for each
-  /// would double the messages of small calls.
+  /// The credits to send: all; those that may not wait or have waited long (`due`); or only urgent
+  /// ones. The others travel with the next chunk, because a message for each would double the
+  /// messages of small calls.
   enum class Credits { all, due, urgent };
   /// How long credits that may wait do so, if nothing asks for them.
   static constexpr std::chrono::milliseconds most_held{1};

@@ -13,7 +13,7 @@ namespace plait::transport {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a round does beside sending chunks.
+/// The choices for a round, which always sends chunks.
 struct Proxy::Work {
   Peer::Credits credits;
   Peer* awaited;   // receives from this one; null: none
@@ -249,7 +249,7 @@ bool Proxy::advance(const Work& work) {
       }
     }
   };
-  // What a kernel has published goes out before the system is asked for news.
+  // Published chunks go out before the system is asked for news.
   each([&](Peer& peer) {
     return peer.send(work.hears_all && &peer == work.awaited ? Peer::Credits::all : work.credits);
   });

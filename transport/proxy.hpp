@@ -64,8 +64,8 @@ struct Lane {
   MemoryKind device_kind = MemoryKind::host;
 };
 
-/// What the layer above hears. The thread that does the proxy's work calls `hear` and `lose`, one
-/// at a time: the proxy's own, or one in `carry` or `flush`.
+/// Callbacks for the layer above. The thread that does the proxy's work calls `hear` and `lose`,
+/// one at a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {
   /// Words that the peer's `tell` has sent.
   std::function<void(int peer, std::span<const std::byte>)> hear;
@@ -88,7 +88,7 @@ struct Counters {
   std::uint64_t sleeps = 0;
 };
 
-/// Whom words are for: any peer, or only one to which a flow is open.
+/// The peers that words are for: any, or only one to which a flow is open.
 enum class Reach { all, known };
 
 class Arrivals;

@@ -125,9 +125,9 @@ class Transport {
   /// again with the same arguments until then; at most one connection for these is under way at a
   /// time. Never waits. Throws Error(rank_lost) if nothing listens there.
   virtual std::unique_ptr<SendFlow> connect(const Address& address, Ways ways = Ways::one) = 0;
-  /// Where a connection that `connect` has begun gets no answer, not even from the system there,
-  /// and what helps. Empty: there is none, or it has begun a moment ago, or the transport can't
-  /// tell.
+  /// The place where a connection that `connect` has begun gets no answer, not even from the
+  /// system, and what may help. Empty: no such connection, or it has only just begun, or the
+  /// transport can't tell.
   virtual std::string unanswered(const Address&) const { return {}; }
   /// Gives up a connection that `connect` has not returned yet. No effect if there is none.
   virtual void give_up(const Address&, Ways) {}

@@ -97,7 +97,7 @@ struct Buffers {
   }
 };
 
-/// Which kernel of a family a launch takes: the one for a single call, or the one for many
+/// The kernel of a family that a launch takes: the one for a single call, or the one for many
 /// (`batch_family`).
 enum class KernelUse : std::uint8_t { single, batch };
 
@@ -131,7 +131,7 @@ class KernelCache {
   std::array<Entry, 64> entries_;
 };
 
-/// What ranks on several nodes have besides. Pointers are valid on the device.
+/// The further memory of ranks on several nodes. Pointers are valid on the device.
 struct NodeSetting {
   ChunkNote* notes = nullptr;  // of the channels between nodes
   /// The slots in device memory of the channels between nodes; null without.

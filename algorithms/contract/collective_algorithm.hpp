@@ -28,7 +28,7 @@ class CollectiveAlgorithm : public Algorithm {
   }
 
  protected:
-  /// Of a call that `in_words` has returned.
+  /// `supports` for a call that `in_words` has returned.
   virtual Support supports_call(const Call&, const Topology&) const { return {}; }
   /// Whether the family has kernels for this rare type (`is_rare`).
   virtual bool reduces_rare(DataType) const { return false; }

@@ -1,4 +1,4 @@
-// What a call has launched, so that the same call can launch it again.
+// The launch of a call, kept so that the same call can repeat it.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <new>

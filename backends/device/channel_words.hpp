@@ -13,8 +13,8 @@ struct alignas(64) ChannelSignals {
   std::uint32_t consumed;   // chunks from this rank that the peer has emptied
 };
 
-/// Where a chunk for a rank of another node lies in its channel, and its size: the proxy that sends
-/// it knows neither the call nor its slots.
+/// The place of a chunk for another node in its channel, and its size. The proxy that sends it
+/// needs both, because it knows neither the call nor its slots.
 struct ChunkNote {
   /// Part of an offset: the chunk lies in the channel's slots in device memory, not in those in
   /// memory of the host.

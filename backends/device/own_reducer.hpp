@@ -98,7 +98,7 @@ class OwnReducer {
   }
 
  private:
-  /// What the operation makes of a rank's element before it combines it, if it has such a function.
+  /// A rank's element, changed by the operation's own `term` if it has one.
   PLAIT_ELEMENT T term(const T& x) const {
     if constexpr (requires { operation_.term(x); }) {
       return operation_.term(x);

@@ -8,8 +8,8 @@
 
 namespace plait::host {
 
-/// Requires the lock. The stream's thread may be anywhere, because it checks `hurried_` before it
-/// sleeps.
+/// Makes the stream's thread run tasks at once. Requires the lock. If the thread is awake, it sees
+/// `hurried_` before it sleeps, so no notice is lost.
 void StreamProgress::hurry() {
   hurried_ = true;
   asleep_ = napping_ = false;

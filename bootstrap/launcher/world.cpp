@@ -115,7 +115,7 @@ std::unique_ptr<LinkBootstrap> meet_across_nodes(const Launched& job, const Arri
   return group_of(meet_with(find_root(job, mine.deadline), secret, true, mine), mine);
 }
 
-/// What the environment says of this process.
+/// The facts that the environment gives of this process.
 struct Start {
   std::optional<Launched> job;
   std::optional<PmiJob> pmi;

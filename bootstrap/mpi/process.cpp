@@ -92,7 +92,7 @@ class Initialized {
 
 void finalize_at_exit(const Origin& initialized) {
   if (!initialized.is_exactly_here() || is_finalized()) return;
-  // Also if MPI is not finalised, because the process may then take a while to end.
+  // Even if MPI is not finalised below, because the process may then take a while to end.
   Links::instance().say_farewell();
   EndOfMpi::instance().run();
   // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a

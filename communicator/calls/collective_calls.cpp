@@ -69,7 +69,7 @@ void CollectiveCalls::call(const Request& request, StreamRef stream) {
   OpenGroup& group = OpenGroup::of_thread();
   if (!group.is_open()) return enqueue(request, stream);
   const bool added = group.add(path_, [&] { add_to(group, request, stream.native()); });
-  // What the ranks compare at the end may be refused there.
+  // With PLAIT_CHECK=1, the comparison at the end may refuse the call.
   if (!added || own_.settings.check_calls) group.refuse(path_, RefusedNumbers::of(request.call));
 }
 

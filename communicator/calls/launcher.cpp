@@ -91,7 +91,7 @@ void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStr
   own_.order->leave(stream);
 }
 
-/// What the kernels of the call with this number report to, and where they look for an abort.
+/// The words in which kernels of this call report, and see an abort.
 inline Watch CallLauncher::watch(std::uint64_t number, std::size_t algorithm) const {
   Watch watch = own_.watchdog->watch(number, static_cast<std::uint32_t>(algorithm));
   if (own_.log) own_.log->put_into(watch);

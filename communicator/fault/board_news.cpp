@@ -1,4 +1,4 @@
-// What the board tells ranks of other nodes, which can't read its pages.
+// The news that the board sends to ranks of other nodes, which can't read its pages.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -36,7 +36,7 @@ struct CallNews {
   std::uint64_t before = 0;  // the hash of all calls before it
 };
 
-/// Of a call that a rank has refused.
+/// News of a call that a rank has refused.
 struct RefusalNews {
   NewsKind kind = NewsKind::refusal;
   std::uint64_t number = 0, call = 0;  // as in the page
@@ -63,7 +63,7 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   return true;
 }
 
-/// What `log` has got since call `told`, which this advances.
+/// The calls in `log` after call `told`. Advances `told`.
 template <std::uint64_t Remembered>
 std::vector<std::byte> news_of(NewsKind kind, const CallLog<Remembered>& log, std::uint64_t& told) {
   const std::uint64_t last = log.last();

@@ -1,4 +1,4 @@
-// What the other ranks count on in a call that this rank refuses.
+// The numbers of a call that this rank refuses, on which the other ranks count.
 #pragma once
 #include <span>
 #include <vector>

@@ -263,7 +263,7 @@ void Watchdog::compare_calls() {
 
 namespace {
 
-/// What this rank, or the other one, does.
+/// The verb for what this rank, or the other one, does.
 std::string_view verb(const Board::Disagreement& found, bool mine) {
   using Kind = Board::Disagreement::Kind;
   if (found.kind == Kind::collective) return "calls";

@@ -46,8 +46,8 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   /// The report of a deadline says so.
   void note_unanswered(int rank, const std::string& name, const std::string& why);
 
-  /// What other communicators of the same ranks ask: `name`, such as "the part of ranks 2, 3 (its
-  /// ranks 0, 1)", and whether a kernel runs. Before any other call.
+  /// Answers for other communicators of the same ranks: `name`, such as "the part of ranks 2, 3
+  /// (its ranks 0, 1)", and whether a kernel runs. Before any other call.
   void introduce(std::string name, std::function<bool()> runs);
   /// Where this rank waits: "in the part of ranks 2, 3 (its ranks 0, 1): rank 0 waits in call 5 for
   /// rank 1, which has not made it". None if it does not wait. Takes no lock of this object.

@@ -9,7 +9,7 @@
 
 namespace plait {
 
-/// What errors call a group, unless it is one call.
+/// The name of a group in errors, unless it is one call.
 inline constexpr std::string_view any_group = "group";
 
 /// A member's calls in a group.

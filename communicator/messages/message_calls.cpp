@@ -15,7 +15,7 @@
 namespace plait {
 namespace {
 
-/// What the peers of these messages count on.
+/// The numbers on which the peers of these messages count.
 RefusedNumbers refused_numbers_of(std::span<const MessageEnd> ends) {
   RefusedNumbers numbers;
   for (const MessageEnd& end : ends)
@@ -79,7 +79,8 @@ void MessageCalls::call(std::string_view what, const Request& request, StreamRef
     prepare(calls, what, request, stream.native());
     check_among_themselves(calls, what);
   };
-  // What PLAIT_CHECK=1 compares: in a group at its end, when the arguments are gone.
+  // For PLAIT_CHECK=1. It has copies, because in a group it runs at the end, when the arguments are
+  // gone.
   const auto compare = [&] {
     std::optional<Error> refusal = refusal_of(look);
     if (refusal) calls.clear();

@@ -12,7 +12,8 @@ namespace plait {
 
 class OpenGroup;
 
-/// What all ranks pass alike to a call that consists of messages, beside its type and options.
+/// The arguments that all ranks pass alike to a call that consists of messages, beside its type and
+/// options.
 struct CallByAll {
   std::optional<int> root{};
 };

@@ -42,7 +42,7 @@ void VectorCall::check_root(int root) const {
     refuse(fmt::format("root {} is none of the ranks 0 to {}", root, ranks_ - 1));
 }
 
-/// What this rank passes as the count of its own block, and the block that it has for itself.
+/// Checks that the two counts of this rank's own block agree.
 void VectorCall::check_own_block(std::size_t block, std::size_t count, std::string_view of) const {
   if (block != count)
     refuse(fmt::format("its block has {} elements, and its block of {} has {}", count, of, block));

@@ -1,4 +1,4 @@
-// What a communicator has, for as long as it lives.
+// The resources that a communicator keeps for its lifetime.
 #pragma once
 #include <memory>
 #include <optional>

@@ -16,7 +16,7 @@
 namespace plait {
 namespace {
 
-/// What estimates take the network for.
+/// The network as estimates see it.
 std::string network_text(const Topology& topology) {
   if (topology.nodes == 1) return {};
   return fmt::format(" of {} nodes, {:.3g} GB/s per node and {:.3g} us between them",

@@ -44,7 +44,7 @@ struct MeasuredCall {
 class MeasuredTimes {
  public:
   MeasuredTimes() = default;
-  /// Of several calls that differ only in their shape, the fastest counts.
+  /// If calls differ only in their shape, the fastest counts.
   MeasuredTimes(std::string key, std::span<const MeasuredCall> calls);
   /// Throws Error(invalid_argument), which begins with `source` and names the line, for anything
   /// that `text` would not write. Algorithms that this build does not have are passed over.

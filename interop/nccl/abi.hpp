@@ -1,5 +1,6 @@
-// What NCCL's functions exchange with their callers: the numbers and the layouts of NCCL 2.32, as
-// far as Plait reads or writes them. tests/interop/nccl/abi_test.cpp compares them with nccl.h.
+// The binary interface between NCCL's functions and their callers: the numbers and the layouts of
+// NCCL 2.32, as far as Plait reads or writes them. tests/interop/nccl/abi_test.cpp compares them
+// with nccl.h.
 //
 // Structures begin with their size in the caller's version. Later versions only add members at the
 // end.

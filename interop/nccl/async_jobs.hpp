@@ -1,6 +1,6 @@
-// What takes long because it meets other ranks or waits for them: making, dividing, finishing and
-// freeing communicators. Jobs of one group run side by side, because the ranks that one thread
-// drives wait for each other.
+// Jobs that take long because they wait for other ranks: making, dividing, finishing and freeing
+// communicators. Jobs of one group run side by side, because the ranks that one thread drives wait
+// for each other.
 #pragma once
 #include <functional>
 #include <memory>

@@ -84,7 +84,7 @@ class MpiMessages {
   std::uint64_t started_ = 0;
 };
 
-/// What is the same for both ends: memory, and errors that break the flow. `Base`: SendFlow or
+/// The common base of both ends: memory, and errors that break the flow. `Base`: SendFlow or
 /// ReceiveFlow. `End`: the flow, as the post knows it.
 template <class Base, class End>
 class MpiFlow : public Base {

@@ -55,7 +55,7 @@ std::shared_ptr<const NetCalls> calls_of(void* library) {
       *static_cast<const net_interface::Table<version>*>(table));
 }
 
-/// Of the highest version that the plug-in serves and Plait knows.
+/// The calls of the highest version that the plug-in serves and Plait knows.
 template <int version>
 std::shared_ptr<const NetCalls> newest_calls(void* library) {
   if (auto calls = calls_of<version>(library)) return calls;

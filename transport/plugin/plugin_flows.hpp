@@ -42,8 +42,8 @@ class PluginRegistration final : public Registration {
   Origin origin_;
 };
 
-/// What both ends of a flow do. A request here is the address of an entry, because a receive into a
-/// GPU's memory takes two of the plug-in: the message, then a flush.
+/// The common work of both ends of a flow. A request here is the address of an entry, because a
+/// receive into a GPU's memory takes two of the plug-in: the message, then a flush.
 class PluginEnd {
  public:
   PluginEnd(const PluginDevice& device, void* comm, bool receives)

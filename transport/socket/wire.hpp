@@ -1,4 +1,4 @@
-// What two socket transports say to each other. Both ends are of one version and one byte order.
+// The messages between two socket transports. Both ends are of one version and one byte order.
 #pragma once
 #include <algorithm>
 #include <array>

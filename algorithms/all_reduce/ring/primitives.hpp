@@ -16,7 +16,7 @@
 
 namespace plait::ring {
 
-/// Of a channel: the fewest that can't deadlock, because large slots hide a step's latency best.
+/// Per channel. The fewest that can't deadlock, because large slots hide a step's latency best.
 inline constexpr std::uint32_t slots = 2;
 
 /// The n chunks of a round, in bytes. Each fills a slot, except in the last round.

@@ -26,8 +26,8 @@
 
 namespace plait {
 
-/// What this rank has counted in earlier calls, per block, way and peer: chunks to and from the
-/// peer; and, kept with way 0, calls that used the way whose turn it was (`turn_to_send`).
+/// Counts of all earlier calls, one per block, way and peer: the chunks to and from the peer. Way 0
+/// also counts the calls that used the two ways in turn (`turn_to_send`).
 struct ChannelState {
   std::uint32_t sent, received;
   std::uint32_t turns_sent, turns_received;
@@ -53,7 +53,7 @@ struct Channels {
   std::uint32_t slot_bytes;
   std::uint32_t blocks;  // that have channels
   int rank, ranks;
-  /// Of `ChunkNote`, for all notes of the call.
+  /// The flags of `ChunkNote` in all notes of the call.
   std::uint32_t flags = 0;
   /// Between nodes, in memory of the host: `chunk_notes` per channel from this rank. Null on one
   /// node.

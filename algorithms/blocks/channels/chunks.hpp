@@ -41,8 +41,8 @@ struct Slots {
   P* to[To > 0 ? To : 1];
 };
 
-/// Where a rank has its own part of a sum: its term in the input, or a partial result in the
-/// output.
+/// The buffer that holds a rank's own part of a sum: its term in the input, or a partial result in
+/// the output.
 enum class Own { input, output };
 
 /// Moves chunks of one call, with the threads of one block.

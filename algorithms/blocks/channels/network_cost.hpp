@@ -1,5 +1,5 @@
-// What the network between nodes adds to the time of a call, for estimates. Ranks of a node are
-// taken to be in a row.
+// The time that the network between nodes adds to a call, for estimates. Ranks of a node are taken
+// to be in a row.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>

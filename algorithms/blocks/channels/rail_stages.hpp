@@ -1,4 +1,4 @@
-// What a thread block does for an all-reduce in which ranks of a node work together and ranks of
+// The work of a thread block in an all-reduce in which ranks of a node work together and ranks of
 // equal local number, a rail, pass pieces of a block to each other. Kernels say along which way
 // pieces travel between nodes; how ranks of a node share the work is the same for all:
 //   1. Scatter: pushes its terms of all rails' pieces to the ranks of these rails on this node.

@@ -96,10 +96,11 @@ class MarkedAlgorithm : public CollectiveAlgorithm {
 
  private:
   static constexpr unsigned max_blocks = 128;
-  /// Of the scratch memory, but at most 32 MB (`most_slots`). Rounds must be long, because a round
-  /// ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots, 55 with 8, 52 with 16;
-  /// 2026-11-24). And a lane should have a slot for each thread (4 ranks on one H100, 16 MB: 508 us
-  /// in one shot with 2048 slots, 387 with 3072; 292 and 245 in two; 2026-11-25).
+  /// The slots take 1 / `share` of the scratch memory, at most 32 MB (`most_slots`). Rounds must be
+  /// long, because a round ends with a fence (2 H100, two-shot of 16 MB: 69 us with 5 MB of slots,
+  /// 55 with 8, 52 with 16; 2026-11-24). And a lane should have a slot for each thread (4 ranks on
+  /// one H100, 16 MB: 508 us in one shot with 2048 slots, 387 with 3072; 292 and 245 in two;
+  /// 2026-11-25).
   static constexpr std::size_t share = 15;
   static constexpr std::size_t most_slots = 4096;
 

@@ -70,10 +70,11 @@ struct PostedAt {
   std::int32_t reader_handle;  // by which the receiver reads (`D::read_peer`)
 };
 
-/// Where the two ends of a message signal each other if it goes straight into the receiver's buffer
-/// or is pulled. Pulled messages have words and counters apart, because the two ends may order them
-/// differently: the receiver may close a message that a copy engine could have brought after it has
-/// read a later, pulled one, while the sender stores or posts them in their order.
+/// The words by which the two ends of a message signal each other if it goes straight into the
+/// receiver's buffer or is pulled. Pulled messages have words and counters apart, because the two
+/// ends may order them differently: the receiver may close a message that a copy engine could have
+/// brought after it has read a later, pulled one, while the sender stores or posts them in their
+/// order.
 struct Straight {
   WindowView words;  // [offers, arrivals][channel][writer], then [takes, posts][channel][writer]
   /// PostedAt [channel][writer], then the gates [channel][writer]. The reader of a pulled message

@@ -120,11 +120,11 @@ class Rails {
     const Range block = plan_.block(has_own_block_only() ? 0 : position(q, m));
     return {static_cast<T*>(a_.recv) + block.begin / sizeof(T), block.size() / sizeof(T)};
   }
-  /// Of the output: reduce-scatter.
+  /// True for a reduce-scatter: the output has only the own block.
   PLAIT_DEVICE bool has_own_block_only() const {
     return !plan_.work.gathers && !plan_.work.by_all_ranks;
   }
-  /// All-gather has only the own block there.
+  /// The input of an all-gather has only the own block.
   PLAIT_DEVICE Input own_input() const {
     const Range block = plan_.block(0);
     return {static_cast<const T*>(a_.send), block.size() / sizeof(T)};

@@ -2,7 +2,7 @@
 // bf16, f16, or 8-bit integers with a scale for each 128 values (algorithms/nodes/rails/kernel.hpp
 // has the stages, and the proof, which holds for any wire). On the nodes all is f32.
 //
-// Where that rounds. Stage 2 makes a node's partial sum in the output, codes it, and puts back what
+// The rounding. Stage 2 makes a node's partial sum in the output, codes it, and puts back what
 // the code stands for, so that all nodes add the same numbers. Unless all nodes reduce everywhere,
 // stage 3 does the same with the result, so that all ranks get the same bits. With p(m) the partial
 // sum of node m, the error of a result is at most
@@ -158,8 +158,7 @@ class CodedWire {
     }
   }
 
-  /// What the codes of a unit are multiplied by: the largest magnitude / 127. NaN if a value is no
-  /// finite number.
+  /// The factor of a unit's codes: the largest magnitude / 127. NaN if a value is no finite number.
   PLAIT_DEVICE static float scale_of(D& dev, const Output& data, std::size_t first,
                                      std::size_t end) {
     constexpr float largest_float = 0x1.fffffep127f, least = 0x1p-100f;

@@ -1,4 +1,4 @@
-// What `rails` and its variants have in common.
+// Base class for `rails` and its variants.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>

@@ -16,7 +16,7 @@ struct Plan {
   static constexpr std::uint32_t rail_lag = 4;  // the same along the rail
 
   int rails;
-  /// Of this rank's node among the nodes. Its stages are those of the rail.
+  /// The schedule of this rank's node among the nodes. Its stages are those of the rail.
   DoublingSchedule schedule;
   Partition blocks;   // of the message, in bytes: one per rail
   Partition stripes;  // of a block, in bytes: one per thread block

@@ -95,7 +95,7 @@ class Direct {
   PLAIT_DEVICE bool sends(int from, int to) const {
     return a_.pattern.sends(from, to) && (!Reduces || from < to + a_.ahead);
   }
-  /// Of ranks that add up, the number whose data this rank gets.
+  /// The number of ranks whose data this rank adds up.
   PLAIT_DEVICE int terms() const {
     if (!a_.pattern.sends(rank_, rank_)) return 0;
     return rank_ + a_.ahead < ranks_ ? rank_ + a_.ahead : ranks_;
