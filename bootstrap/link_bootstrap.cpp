@@ -123,7 +123,7 @@ void LinkBootstrap::broadcast(void* data, std::size_t bytes, int root) {
   } while (at < bytes);
 }
 
-std::unique_ptr<LinkBootstrap> LinkBootstrap::part(int color, int key) {
+std::unique_ptr<LinkBootstrap> LinkBootstrap::make_part(int color, int key) {
   const SplitKey mine{color, key, node(), draw_number()};
   const auto all =
       exchange({CallKind::split, sizeof mine, 0, purposes()}, std::as_bytes(std::span(&mine, 1)));
@@ -144,7 +144,7 @@ std::unique_ptr<LinkBootstrap> LinkBootstrap::part(int color, int key) {
 }
 
 std::unique_ptr<Bootstrap> LinkBootstrap::again() {
-  auto copy = part(0, rank_);
+  auto copy = make_part(0, rank_);
   copy->set_parent_ranks({});
   return copy;
 }

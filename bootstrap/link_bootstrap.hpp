@@ -34,7 +34,7 @@ class LinkBootstrap final : public Bootstrap {
   void all_gather(const void* in, void* out, std::size_t bytes) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override { exchange({CallKind::barrier, 0, 0, purposes()}, {}); }
-  std::unique_ptr<Bootstrap> split(int color, int key) override { return part(color, key); }
+  std::unique_ptr<Bootstrap> split(int color, int key) override { return make_part(color, key); }
   /// The same ranks once more, as a group that was not split from another. Collective.
   std::unique_ptr<Bootstrap> again();
   Link& link() const noexcept { return *link_; }
@@ -51,7 +51,7 @@ class LinkBootstrap final : public Bootstrap {
   int in_link(int rank) const { return ranks_[index(rank)]; }
   /// Gives every rank's `mine` to every rank. The entry of this rank is empty.
   std::vector<Bytes> exchange(const CallId& call, std::span<const std::byte> mine);
-  std::unique_ptr<LinkBootstrap> part(int color, int key);
+  std::unique_ptr<LinkBootstrap> make_part(int color, int key);
   void require_usable(const char* call);
   struct Sent {
     int peer;

@@ -176,7 +176,7 @@ bool takes_mpi() {
 /// serve one meeting, and a group on the same link needs no new connections.
 class World {
  public:
-  std::unique_ptr<Bootstrap> part(std::optional<std::chrono::nanoseconds> timeout) {
+  std::unique_ptr<Bootstrap> make_group(std::optional<std::chrono::nanoseconds> timeout) {
     const std::scoped_lock lock(mutex_);
     if (!all_) all_ = meet(timeout);
     try {
@@ -213,7 +213,7 @@ std::unique_ptr<Bootstrap> make_world_bootstrap(std::optional<std::chrono::nanos
     return world;
   }
   static OfProcess<detail::World> world;
-  return world.get().part(timeout);
+  return world.get().make_group(timeout);
 }
 
 }  // namespace plait

@@ -30,8 +30,8 @@ constexpr double disturbed_factor = 1.2;
 /// for as long (2026-11-26, 2 processors of an EPYC). Which algorithm is the fastest depends on it.
 constexpr double slow_factor = 1.5;
 constexpr double wait_us = 20e3;  // between two looks at a slow machine
-/// The part of a kind's time that is for the sizes of the plan. The rest is for those between them.
-constexpr double first_part = 0.6;
+/// The share of a kind's time for the sizes of the plan. The rest is for those between them.
+constexpr double first_share = 0.6;
 
 using Tasks = CandidateTimer::Tasks;
 
@@ -127,7 +127,7 @@ class Measuring {
       std::copy_if(those.begin(), those.end(), std::back_inserter(slow),
                    [&](const TimedCandidate& c) { return c.microseconds > limit; });
       std::erase_if(those, [&](const TimedCandidate& c) { return c.microseconds > limit; });
-      const double share = (until_ - timer_.passed()) * (plan_.halvings > 0 ? first_part : 1) /
+      const double share = (until_ - timer_.passed()) * (plan_.halvings > 0 ? first_share : 1) /
                            static_cast<double>(plan_.sizes.size() - i);
       timer_.time_exactly(tasks, those, share);
       times.pulses[bytes] = std::max(before, pulse());
@@ -258,10 +258,10 @@ class Measuring {
     return std::max(low, static_cast<std::size_t>(exact) / grain * grain);
   }
 
-  void say(const MeasuredKind& kind, std::size_t bytes, double part) const {
+  void say(const MeasuredKind& kind, std::size_t bytes, double done) const {
     if (plan_.progress)
       plan_.progress(kind, bytes,
-                     (static_cast<double>(done_) + part) / static_cast<double>(kinds_));
+                     (static_cast<double>(done_) + done) / static_cast<double>(kinds_));
   }
 
   Communicator& comm_;

@@ -47,7 +47,7 @@ struct MeasuringPlan {
   std::function<bool(const Call& call, bool in_place, const Algorithm& algorithm,
                      LaunchShape shape)>
       is_right;
-  /// After each size, with the part of the work that is done. Called on all ranks.
+  /// After each size, with the fraction of the work that is done. Called on all ranks.
   std::function<void(const MeasuredKind& kind, std::size_t bytes, double done)> progress;
 
   /// From 512 B to 32 MB on GPUs and from 128 B to 2 MB on the host, each four times the one

@@ -293,9 +293,9 @@ void AlgorithmMemory::make_room(std::size_t algorithm, unsigned blocks) {
 /// system.
 void AlgorithmMemory::find_room(std::size_t algorithm, unsigned blocks) {
   Room& room = room_for_[algorithm];
-  const unsigned part = std::min(blocks, room.most);
+  const unsigned touched = std::min(blocks, room.most);
   const auto bytes =
-      static_cast<std::size_t>(std::ceil(static_cast<double>(room.bytes) * part / room.most));
+      static_cast<std::size_t>(std::ceil(static_cast<double>(room.bytes) * touched / room.most));
   for (const MemoryLimit& limit : backend_->memory_limits()) {
     const auto sharing = ranks_under_.find(limit.id);
     const std::size_t ranks = sharing == ranks_under_.end() ? 1 : sharing->second;

@@ -235,9 +235,9 @@ std::optional<MeasuredTimes::Time> MeasuredTimes::find(std::string_view algorith
   if (high->bytes == bytes) return Time{growth * high->microseconds, high->shape, extended};
   const auto low = std::prev(high);
   const double from = logarithm(std::max<std::size_t>(low->bytes, 1)),
-               part = (logarithm(bytes) - from) / (logarithm(high->bytes) - from);
-  return Time{low->microseconds * std::pow(high->microseconds / low->microseconds, part),
-              part < 0.5 ? low->shape : high->shape, extended};
+               fraction = (logarithm(bytes) - from) / (logarithm(high->bytes) - from);
+  return Time{low->microseconds * std::pow(high->microseconds / low->microseconds, fraction),
+              fraction < 0.5 ? low->shape : high->shape, extended};
 }
 
 }  // namespace plait

@@ -52,13 +52,13 @@ class CodedWire {
       for (unsigned group = 0; group < unit_groups; ++group) {
         Pack<Code, D::pack_bytes> codes;
         PLAIT_UNROLL
-        for (unsigned part = 0; part < ratio; ++part) {
-          const std::size_t i = first + group * ratio + part;
+        for (unsigned nth = 0; nth < ratio; ++nth) {
+          const std::size_t i = first + group * ratio + nth;
           P pack = i < range.end ? data.load(dev, i) : P{};
           PLAIT_UNROLL
           for (std::size_t lane = 0; lane < P::lanes; ++lane) {
             const Code code = encode(pack.lane[lane], inverse);
-            codes.lane[part * P::lanes + lane] = code;
+            codes.lane[nth * P::lanes + lane] = code;
             pack.lane[lane] = decode(code, scale);
           }
           if (i < range.end) data.store(dev, i, pack);
@@ -82,26 +82,26 @@ class CodedWire {
       const auto partials = [&](int node, P(&packs)[ratio]) {
         if (node != own) return take(dev, slot_from(node) + unit * unit_bytes, group, packs);
         PLAIT_UNROLL
-        for (unsigned part = 0; part < ratio; ++part)
-          packs[part] = first + part < range.end ? data.load(dev, first + part) : P{};
+        for (unsigned nth = 0; nth < ratio; ++nth)
+          packs[nth] = first + nth < range.end ? data.load(dev, first + nth) : P{};
       };
       partials(0, sums);
       for (int node = 1; node < nodes; ++node) {
         P packs[ratio];
         partials(node, packs);
         PLAIT_UNROLL
-        for (unsigned part = 0; part < ratio; ++part) {
-          auto sum = reducer.widened(sums[part]);
-          reducer.add_partial(sum, packs[part]);
-          sums[part] = reducer.template rounded<sizeof(P)>(sum);
+        for (unsigned nth = 0; nth < ratio; ++nth) {
+          auto sum = reducer.widened(sums[nth]);
+          reducer.add_partial(sum, packs[nth]);
+          sums[nth] = reducer.template rounded<sizeof(P)>(sum);
         }
       }
       PLAIT_UNROLL
-      for (unsigned part = 0; part < ratio; ++part) {
-        auto sum = reducer.widened(sums[part]);
+      for (unsigned nth = 0; nth < ratio; ++nth) {
+        auto sum = reducer.widened(sums[nth]);
         reducer.average(sum);
-        if (first + part < range.end)
-          data.store(dev, first + part, reducer.template rounded<sizeof(P)>(sum));
+        if (first + nth < range.end)
+          data.store(dev, first + nth, reducer.template rounded<sizeof(P)>(sum));
       }
     });
   }
@@ -112,8 +112,8 @@ class CodedWire {
       P packs[ratio];
       take(dev, slot + unit * unit_bytes, group, packs);
       PLAIT_UNROLL
-      for (unsigned part = 0; part < ratio; ++part)
-        if (first + part < range.end) data.store(dev, first + part, packs[part]);
+      for (unsigned nth = 0; nth < ratio; ++nth)
+        if (first + nth < range.end) data.store(dev, first + nth, packs[nth]);
     });
   }
 
@@ -151,10 +151,10 @@ class CodedWire {
       scale = dev.load(const_cast<const Scale*>(scale_in(unit))).lane[0];
     }
     PLAIT_UNROLL
-    for (unsigned part = 0; part < ratio; ++part) {
+    for (unsigned nth = 0; nth < ratio; ++nth) {
       PLAIT_UNROLL
       for (std::size_t lane = 0; lane < P::lanes; ++lane)
-        packs[part].lane[lane] = decode(codes.lane[part * P::lanes + lane], scale);
+        packs[nth].lane[lane] = decode(codes.lane[nth * P::lanes + lane], scale);
     }
   }
 
