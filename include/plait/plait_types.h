@@ -210,12 +210,13 @@ typedef struct plait_progress {
 typedef struct plait_unique_id {
   unsigned char bytes[128];
 } plait_unique_id;
-/** inout[i] = in[i] op inout[i], for `count` elements; in[i] belongs to a lower rank than inout[i].
- * The stream's thread calls it, or a thread that waits for the stream. It must not call Plait, nor
- * leave by an exception or longjmp. plait/host_operation.hpp says more. */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+/** inout[i] = in[i] op inout[i], for `count` elements; in[i] belongs to a lower rank than inout[i].
+ * The stream's thread calls it, or a thread that waits for the stream. It must not call Plait, nor
+ * leave by an exception or longjmp. plait/host_operation.hpp says more. */
 typedef void (*plait_host_function)(const void* in, void* inout, size_t count, void* context);
 #ifdef __cplusplus
 }

@@ -129,7 +129,7 @@ constexpr Blocks blocks_of(Collective collective) {
   return {};
 }
 
-/// Not so gather and scatter, where only the root has a view with all blocks.
+/// True for all but gather and scatter, where only the root has a view with all blocks.
 constexpr bool fits_in_one_view(Collective collective) {
   const Blocks blocks = blocks_of(collective);
   return !(blocks.many_sent && blocks.root_sends) &&
