@@ -234,14 +234,14 @@ void check_places(std::span<const MemberCalls> members, std::string_view what) {
 }
 
 std::string describe_places(const PreparedCall& prepared) {
-  const auto& [call, buffers] = std::tie(prepared.call, prepared.buffers);
+  const Call& call = prepared.call;
   if (!call.symmetric) return "ordinary memory";
   const auto place = [](const Window& window, const void* pointer) {
     return fmt::format("symmetric memory {} + {} bytes", window.number(),
                        static_cast<const std::byte*>(pointer) - window.local());
   };
-  const auto send = [&] { return place(*prepared.send_memory, buffers.send); };
-  const auto recv = [&] { return place(*prepared.recv_memory, buffers.recv); };
+  const auto send = [&] { return place(*prepared.send_memory, prepared.buffers.send); };
+  const auto recv = [&] { return place(*prepared.recv_memory, prepared.buffers.recv); };
   const CollectiveFacts facts = facts_of(call.collective);
   if (call.in_place)  // the smaller buffer is the rank's own block of the larger one
     return (facts.send.size == BufferFacts::Size::one_per_rank ? send() : recv()) + ", in place";
