@@ -12,20 +12,25 @@ class Backoff {
  public:
   struct Pace {
     unsigned spins;                   // pauses that return at once, before those that yield
-    std::chrono::microseconds sleep;  // each pause after those that yield
+    std::chrono::microseconds sleep;  // the first pauses after those that yield
+    unsigned longest = 1;             // the last ones: as many times as long
   };
   explicit constexpr Backoff(const Pace& pace) : pace_(pace) {}
 
   void pause() {
-    if (pauses_ == pace_.spins + yields) {
-      std::this_thread::sleep_for(pace_.sleep);
-    } else if (++pauses_ > pace_.spins) {
+    const unsigned awake = pace_.spins + yields;
+    if (pauses_ < awake + pace_.longest * equal_sleeps) ++pauses_;
+    if (pauses_ > awake) {
+      const unsigned times = 1 + (pauses_ - awake - 1) / equal_sleeps;
+      std::this_thread::sleep_for(pace_.sleep * times);
+    } else if (pauses_ > pace_.spins) {
       std::this_thread::yield();
     }
   }
 
  private:
   static constexpr unsigned yields = 2000;  // a millisecond; more if other threads get the core
+  static constexpr unsigned equal_sleeps = 100;
 
   Pace pace_;
   unsigned pauses_ = 0;
