@@ -217,7 +217,7 @@ TEST_P(VectorMistakes, OfSpans) {
     });
     // Lists of wrong lengths are the call's own affair, and blocks of no rank nobody's.
     of.refuses("all_gather_v", fmt::format("{} recv counts, with {} ranks", of.n + 1, of.n), [&] {
-      comm.all_gather_v(own.first(1), to_all, {of.longer, of.longer});
+      comm.all_gather_v(own.first(1), to_all, {of.longer, Counts(of.n + 1)});
     });
     of.refuses("reduce_scatter_v", fmt::format("{} counts, with {} ranks", of.n + 1, of.n),
                [&] { comm.reduce_scatter_v(all, of.longer, to_all.first(1), ReduceOp::sum); });
