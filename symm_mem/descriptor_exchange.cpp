@@ -27,7 +27,9 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/process_state.hpp"
