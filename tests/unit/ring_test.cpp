@@ -1,12 +1,16 @@
 // The real primitives of all-reduce's ring on the host, each alone, between words that record every
-// access.
+// access, and the schedule for 1 to 16 ranks, simulated with what these primitives do.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <iterator>
+#include <map>
 #include <ostream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -275,6 +279,100 @@ TEST_P(Primitives, TouchNothingAfterAWaitThatFails) {
     EXPECT_EQ(alone.accesses(), primitive().receives && for_free_slot ? "af"
                                 : primitive().receives                ? "a"
                                                                       : "f");
+  }
+}
+
+/// A chunk as it travels, with the ranks whose terms it holds.
+using Terms = std::multiset<int>;
+struct Message {
+  int chunk;
+  Terms terms;
+};
+
+/// One rank of a ring. Steps are recorded first, and then run as soon as their input is there.
+class RingRank {
+ public:
+  RingRank(int rank, int ranks, bool reverse)
+      : rank_(rank), place_(ring::Place::of(rank, ranks, reverse)) {
+    ring::all_reduce(*this, place_);
+  }
+
+  // The primitives, as the schedule sees them.
+  bool send(int chunk) { return record(&Ring::send, chunk); }
+  bool recv_reduce_send(int chunk) { return record(&Ring::recv_reduce_send, chunk); }
+  bool recv_reduce_copy_send(int chunk) { return record(&Ring::recv_reduce_copy_send, chunk); }
+  bool recv_copy_send(int chunk) { return record(&Ring::recv_copy_send, chunk); }
+  bool recv(int chunk) { return record(&Ring::recv, chunk); }
+  bool copy(int chunk) { return record(&Ring::copy, chunk); }
+
+  /// Runs the next step if a message is there for it.
+  bool advance(std::deque<Message>& in, std::deque<Message>& out) {
+    if (steps_.empty()) return false;
+    const auto [kind, chunk] = steps_.front();
+    Terms terms;
+    if (kind->receives) {
+      if (in.empty()) return false;
+      EXPECT_EQ(in.front().chunk, chunk) << "rank " << rank_;
+      terms = in.front().terms;
+      in.pop_front();
+    }
+    if (kind->adds) terms.insert(rank_);
+    if (kind->stores) output_[chunk] = terms;
+    if (kind->sends) {
+      out.push_back({chunk, terms});
+      ++sent_;
+    }
+    steps_.pop_front();
+    return true;
+  }
+  bool finished() const { return steps_.empty(); }
+  const ring::Place& place() const { return place_; }
+  const std::map<int, Terms>& output() const { return output_; }
+  int sent() const { return sent_; }
+
+ private:
+  struct Step {
+    const Primitive* kind;
+    int chunk;
+  };
+  bool record(bool (Ring::*run)(int), int chunk) {
+    const auto* const kind = std::find_if(std::begin(all_primitives), std::end(all_primitives),
+                                          [run](const Primitive& one) { return one.run == run; });
+    steps_.push_back({kind, chunk});
+    return true;
+  }
+
+  int rank_;
+  ring::Place place_;
+  std::deque<Step> steps_;
+  std::map<int, Terms> output_;
+  int sent_ = 0;
+};
+
+class Rings : public testing::TestWithParam<std::tuple<int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Rings, testing::Combine(testing::Range(1, 17), testing::Bool()));
+
+TEST_P(Rings, EveryChunkHoldsEveryTermOnceOnEveryRank) {
+  const auto [n, reverse] = GetParam();
+  std::map<int, RingRank> ranks;
+  std::map<int, std::deque<Message>> inboxes;
+  Terms everybody;
+  for (int rank = 0; rank < n; ++rank) {
+    ranks.try_emplace(rank, rank, n, reverse);
+    everybody.insert(rank);
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& [rank, each] : ranks)
+      while (each.advance(inboxes[rank], inboxes[each.place().next()])) moved = true;
+  }
+  for (const auto& [rank, each] : ranks) {
+    EXPECT_TRUE(each.finished() && inboxes[rank].empty()) << "rank " << rank;
+    EXPECT_EQ(each.sent(), 2 * (n - 1));
+    EXPECT_EQ(each.output().size(), ranks.size());
+    for (const auto& [chunk, terms] : each.output()) EXPECT_EQ(terms, everybody) << chunk;
+    EXPECT_EQ(each.place().next(), (rank + (reverse ? n - 1 : 1)) % n);
+    EXPECT_EQ(ring::Place::of(each.place().next(), n, reverse).previous(), rank);
   }
 }
 
