@@ -165,6 +165,9 @@ void refused_messages(void) {
   INVALID(
       plait_all_to_all_v(comm, send, counts, zeros, recv, zeros, zeros, PLAIT_F64, stream, NULL),
       "all_to_all_v: rank", "sends to itself", "receives 0");
+  INVALID(
+      plait_all_to_all_v(comm, NULL, counts, zeros, recv, counts, zeros, PLAIT_F64, stream, NULL),
+      "all_to_all_v: rank", "send is null");
   OK(plait_synchronize(comm, stream));
   OK(plait_statistics_of(comm, &after));
   CHECK(recv[0] == 0 && recv[1] == 0 && send[1] == 2 && after.calls == before.calls &&
