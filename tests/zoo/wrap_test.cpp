@@ -111,6 +111,7 @@ TEST(SharedMemory, OfAnAlgorithmThatDidNotAskForIt) {
 
 /// Sets every counter and signal of the algorithm as if `age` steps had been made. Collective.
 void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32_t age) {
+  comm.bootstrap().barrier();  // no peer's earlier kernel still writes a signal here
   arena.symmetric_send.place(0, 64);
   arena.symmetric_recv.place(0, 64);
   only_look = true;
