@@ -221,7 +221,7 @@ TEST(NodesTogether, QuantizedSumsKeepTheirBound) {
 
 /// Communicators of some of the ranks, on one node and across nodes, in another order, beside the
 /// world's.
-TEST(NodesTogether, HaveCommunicatorsOfSome) {
+TEST(MpiCommunicator, OfSomeOfTheRanks) {
   const int node = comm().bootstrap().node(), local_rank = comm().bootstrap().local_rank(),
             rank = comm().rank();
   for (const int color : {node, local_rank, rank % 2}) {
