@@ -184,7 +184,7 @@ TEST_F(Selection, WrongRulesAreErrors) {
   const Matcher<std::string> is_policy = HasSubstr("yali is a policy, it stands alone"),
                              is_reproducible =
                                  HasSubstr("PLAIT_ALGO: reproducible stands alone in PLAIT_ALGO");
-  for (const auto& [rules, sentence, code] : {
+  for (const auto& [text, says, code] : {
            Refused{"nonsense", HasSubstr("oneshot_ll")},  // lists the known
            {"0-64K=nonsense"},
            {"64K=fake_small"},
@@ -216,7 +216,7 @@ TEST_F(Selection, WrongRulesAreErrors) {
            {"reproducible", is_reproducible},
            {"0-1K=reproducible", HasSubstr("reproducible is a policy, it stands alone")},
        })
-    EXPECT_THAT(message_of(code, [&] { RuleList(rules, "PLAIT_ALGO"); }), sentence) << rules;
+    EXPECT_THAT(message_of(code, [text = text] { RuleList(text, "PLAIT_ALGO"); }), says) << text;
 }
 
 TEST_F(Selection, EstimatesDecideAndTiesGoToTheFirstName) {
