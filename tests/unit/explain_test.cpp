@@ -114,6 +114,8 @@ TEST(Explain, SaysWhichRulesWerePassedOver) {
   EXPECT_THAT(text, Not(HasSubstr("1M-")));
   EXPECT_THAT(text, HasSubstr(", by PLAIT_ALGO: 32769-=ring, of the policy p2p\n"));
   EXPECT_THAT(explain(all_reduce, {.algorithm = "tree"}), Not(HasSubstr("passed over")));
+  const ScopedEnvironment none("PLAIT_ALGO", "64K-=twoshot");
+  EXPECT_THAT(explain(all_reduce), HasSubstr(", by estimate\n"));
 }
 
 /// The number is that of the line in the file, also below comments, sections and empty lines.
