@@ -156,12 +156,15 @@ void abandoned_group_ends_the_others(Pointer& bootstrap, const Meet& meet) {
 void parts_outlive_the_whole(Pointer& bootstrap, const Meet& meet) {
   for (int round = 0; round < 20; ++round) {
     auto part = bootstrap->split(bootstrap->rank() % 2, -bootstrap->rank());
+    EXPECT_EQ(part->timeout(), bootstrap->timeout());
     auto again = part->split(0, 0);
     part.reset();
     const int sum = bootstrap->all_gather(again->size())[0];
     EXPECT_EQ(sum, (bootstrap->size() + 1) / 2);
-    for (const int rank : again->all_gather(bootstrap->rank()))
-      EXPECT_EQ(rank % 2, bootstrap->rank() % 2);
+    std::vector<int> members;  // in the order of their keys
+    for (int rank = bootstrap->size() - 1; rank >= 0; --rank)
+      if (rank % 2 == bootstrap->rank() % 2) members.push_back(rank);
+    EXPECT_EQ(again->all_gather(bootstrap->rank()), members);
   }
   auto part = bootstrap->split(0, 0);
   bootstrap.reset();
