@@ -146,6 +146,20 @@ TEST_P(Group, LeavingAfterTheLastCallHarmsNobody) {
         60s, GetParam());
 }
 
+/// The conduct has one rank that does not come.
+TEST_P(Group, TimeoutNamesAllMissingRanks) {
+  run_ranks(
+      5,
+      [](auto& bootstrap) {
+        bootstrap->barrier();
+        if (bootstrap->rank() % 3 == 1) return;  // present, but never comes
+        test::expect_contains(
+            test::message_of(ErrorCode::bootstrap, [&] { bootstrap->template all_gather<int>(1); }),
+            "ranks 1, 4 did not arrive at Bootstrap::all_gather within 0.2 s");
+      },
+      200ms, GetParam());
+}
+
 class Conduct : public testing::TestWithParam<std::tuple<Means, test::Conduct>> {};
 INSTANTIATE_TEST_SUITE_P(Met, Conduct,
                          testing::Combine(testing::Values(Means::threads, Means::sockets),
