@@ -111,5 +111,12 @@ TEST(ProgressReport, PrintsALinePerTenth) {
                         "plait-bench: .0 % done, [0-9]+ of 1000, about [0-9]+ s left\n"));
 }
 
+TEST(ProgressReport, TakesLinesForAFile) {
+  std::FILE* const file = std::tmpfile();
+  EXPECT_EQ(resolve(Progress::automatic, file), Progress::lines);
+  EXPECT_EQ(resolve(Progress::bar, file), Progress::bar);
+  std::fclose(file);
+}
+
 }  // namespace
 }  // namespace plait::bench
