@@ -1,6 +1,7 @@
 // Groups: several communicators of one thread, messages, errors, and a simulation.
 #include "plait/group.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
