@@ -133,7 +133,6 @@ void make_old(Communicator& comm, Arena& arena, const Subject& twin, std::uint32
   auto* old =
       static_cast<std::uint32_t*>(backend.allocate_pinned(words * sizeof(std::uint32_t) + 1));
   std::fill_n(old, words, age);
-  comm.bootstrap().barrier();  // a peer may still send credits of its last call
   const auto set = [&](const Resources& resources, const Grant& grant) {
     if (resources.signals != 0)
       backend.copy(grant.signals.own, old, resources.signals * sizeof(std::uint32_t), nullptr);
