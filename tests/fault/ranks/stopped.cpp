@@ -59,7 +59,7 @@ void differs_in_message() {
   Communicator& comm = member.comm();
   std::vector<float> data(1000);
   member.report(outcome([&] {
-    comm.bootstrap().barrier();  // a rank may still be in `allocate`
+    comm.bootstrap().barrier();              // a rank may still be in `allocate`
     for (int call = 0; call < 10; ++call) {  // the first ones agree
       if (comm.rank() == 0) comm.send(std::span<const float>(data), 1);
       if (comm.rank() == 1) comm.recv(std::span(data), 0);
