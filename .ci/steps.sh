@@ -13,7 +13,8 @@ readonly strict=(-DPLAIT_WERROR=ON -DCMAKE_C_FLAGS=-D_FORTIFY_SOURCE=3
 export PLAIT_CMAKE_OPTIONS="${strict[*]}"  # for ./run
 readonly tidy_files_at_most=${PLAIT_TIDY_FILES:-12}  # a file takes 5 to 15 seconds
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-cuda_architectures=90 hip_architectures='gfx90a;gfx942'  # .ci/run compiles for less
+# .ci/run does less.
+fuzz_seconds=30 gpu_kernels=all cuda_architectures=90 hip_architectures='gfx90a;gfx942'
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 times=()
@@ -82,6 +83,21 @@ columns() {
   echo "none has more"
 }
 
+# Weight is paid by all who come later. Whoever needs more raises these, and says for what.
+readonly lines_of_code=66000 lines_of_tests=49000 lines_of_a_file=400 bytes_of_host_text=4500000
+weight() {
+  sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
+    awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '
+      $2 == "total" { next }
+      { sum[$2 ~ /^tests\//] += $1 }
+      $1 > most { print $2 ": " $1 " lines, more than " most; long = 1 }
+      END {
+        printf "%d lines without tests (at most %d), %d of tests (at most %d)\n", sum[0], code,
+          sum[1], tests
+        exit long || sum[0] > code || sum[1] > tests
+      }'
+}
+
 formatted() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' |
     xargs -r clang-format --dry-run -Werror
@@ -103,6 +119,11 @@ host_tests() {
     }
   done
   skips --complete host
+  local text
+  text=$(readelf -SW build-host/lib/libplait.so |
+    sed -nE 's/.* \.text +PROGBITS +\w+ +\w+ (\w+) .*/\1/p')
+  echo "libplait.so: $((16#$text)) bytes of machine code"
+  [ $((16#$text)) -le $bytes_of_host_text ] || { echo "more than $bytes_of_host_text"; return 1; }
 }
 
 # The front door's other verbs, at their smallest; what they need is built.
@@ -123,13 +144,38 @@ picture() {
     --svg docs/benchmarks/all-reduce-h200.svg --names default,peer:nccl,peer:nccl-symmetric --check
 }
 
+# gpu_objects BUILD SUFFIX BACKEND: what .ci/run compiles for a GPU target, as names of objects: the
+# kernels that have changed, one of each kind, because what they share may have changed, and the
+# backend's own files.
+readonly one_of_each_kind=(barrier flash pairwise rails ring twoshot twoshot_ll128 twoshot_sentinel)
+gpu_objects() {
+  local build=$1 suffix=$2 header kernel
+  {
+    printf '%s\n' "${one_of_each_kind[@]}"
+    changed | { grep -E '^algorithms/.*kernel\.hpp$' || true; } | while read -r header; do
+      for kernel in $(grep -lF "\"$header\"" "$build"/kernels/*."$suffix" || true); do
+        basename "$kernel" ".$suffix"
+      done
+    done
+  } | sort -u | sed "s|.*|CMakeFiles/plait.dir/kernels/&.$suffix.o|"
+  printf 'CMakeFiles/plait.dir/%s.o\n' "backends/$3"/*.cpp
+}
+
 cuda_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
-  cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=$cuda_architectures
+  local targets unity=(-DCMAKE_UNITY_BUILD=OFF)
   # Only targets that contain kernels or link them: the host target's build has already compiled
   # the host code of the tests.
-  cmake --build --preset cuda --parallel "$(nproc)" --target plait plait-bench plait-info \
-    plait-tune conversions_test litmus_test zoo_test own_reduction slices
+  targets=(plait plait-bench plait-info plait-tune conversions_test litmus_test zoo_test
+    own_reduction slices)
+  if [ $gpu_kernels = all ]; then unity=(); fi
+  cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=$cuda_architectures "${unity[@]}"
+  if [ $gpu_kernels != all ]; then
+    mapfile -t targets < <(gpu_objects build-cuda cuda.cu cuda)
+  fi
+  cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
+  ctest --preset cuda -R '^flash_ptx$' 2>&1 | tee "$logs/cuda"  # reads the PTX: no GPU is needed
+  [ $gpu_kernels = all ] || return 0
   local bytes
   bytes=$(stat -Lc %s build-cuda/lib/libplait.so)
   echo "libplait.so: $bytes bytes"
@@ -142,7 +188,6 @@ cuda_compiles() {
     echo "it has static thread-local memory: a running program could not load it"
     return 1
   fi
-  ctest --preset cuda -R '^flash_ptx$' 2>&1 | tee "$logs/cuda"  # reads the PTX: no GPU is needed
 }
 
 # Compiles for AMD GPUs with the parts of ROCm that Debian has. Then runs the tests that
@@ -150,6 +195,10 @@ cuda_compiles() {
 hip_compiles() {
   export CCACHE_DEPEND=1
   tools/rocm-root.sh
+  if [ $gpu_kernels != all ]; then
+    hip_compiles_changes
+    return
+  fi
   cmake --preset hip "${strict[@]}" "-DCMAKE_HIP_ARCHITECTURES=$hip_architectures"
   cmake --build --preset hip --parallel "$(nproc)" --target plait plait-bench plait-info \
     plait-tune zoo_test mpi_zoo_test communicator_test mpi_hip_memory_test hip_lease_test \
@@ -159,6 +208,17 @@ hip_compiles() {
   export PLAIT_SCRATCH_BYTES=16M  # as tests/CMakeLists.txt does for the host target
   ctest --preset hip -R '^(zoo\.n3|mpi_zoo\.n2|communicator_test)$|hip' 2>&1 | tee "$logs/hip"
   skips hip
+}
+hip_compiles_changes() {
+  local objects clang
+  cmake --preset hip "${strict[@]}" "-DCMAKE_HIP_ARCHITECTURES=$hip_architectures" -G Ninja \
+    -DCMAKE_UNITY_BUILD=OFF
+  mapfile -t objects < <(gpu_objects build-hip hip hip)
+  cmake --build --preset hip --parallel "$(nproc)" --target "${objects[@]}"
+  (cd build-hip && cat CMakeFiles/plait.dir/kernels/*.hip.o >kernels.hip.o)
+  clang=$(sed -n 's/^CMAKE_HIP_COMPILER:[A-Z]*=//p' build-hip/CMakeCache.txt)
+  tests/hip/isa_test.sh library "$clang" "$hip_architectures" build-hip/kernels.hip.o
+  ctest --preset hip -R '^hip_isa\.(rules|probes)$' 2>&1 | tee "$logs/hip"
 }
 
 # Compiles the HIP backend's host code for HIP's NVIDIA platform: only the files that differ from
@@ -243,8 +303,8 @@ address_tests() {
 # newest PACKAGE: the name of the distribution's newest package PACKAGE-NUMBER.
 newest() { apt-cache search --names-only "^$1-[0-9]+$" | awk '{ print $1 }' | sort -V | tail -n 1; }
 
-# Writes how each file of the host build is compiled by itself, without the precompiled header, which
-# clang can't read, to build-host/each/compile_commands.json.
+# Writes to build-host/each/compile_commands.json how each file of the host build is compiled by
+# itself, without the precompiled header, which clang can't read.
 each_file() {
   cmake --preset host "${strict[@]}" -B build-host/each -DCMAKE_UNITY_BUILD=OFF >/dev/null
   sed -i -E 's/ -Winvalid-pch -include [^ ]+//' build-host/each/compile_commands.json
@@ -351,7 +411,7 @@ newcomer() {
   tools/newcomer.sh --as root bookworm
   tools/newcomer.sh --as user trixie
 }
-fuzz() { PLAIT_FUZZ_SECONDS=${PLAIT_FUZZ_SECONDS:-30} tools/fuzz.sh; }
+fuzz() { PLAIT_FUZZ_SECONDS=${PLAIT_FUZZ_SECONDS:-$fuzz_seconds} tools/fuzz.sh; }
 
 # The steps of .ci/full that .ci/run takes if a file has changed that they look at: a function, and
 # a pattern of these files. tests/package/ci_test.sh tries the table.
@@ -395,6 +455,7 @@ check_sources() {
   # shellcheck disable=SC2046
   step "the pages' tables are made from their files" \
     tools/bench-table.py --page $(grep -rl '<!-- bench-table: ' docs) --check
+  step "lines" weight
   step "clang-format" formatted
   step "100 columns" columns
 }
