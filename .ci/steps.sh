@@ -210,14 +210,17 @@ hip_compiles() {
   skips hip
 }
 hip_compiles_changes() {
-  local objects clang
+  local objects clang sentinels
   cmake --preset hip "${strict[@]}" "-DCMAKE_HIP_ARCHITECTURES=$hip_architectures" -G Ninja \
     -DCMAKE_UNITY_BUILD=OFF
   mapfile -t objects < <(gpu_objects build-hip hip hip)
   cmake --build --preset hip --parallel "$(nproc)" --target "${objects[@]}"
   (cd build-hip && cat CMakeFiles/plait.dir/kernels/*.hip.o >kernels.hip.o)
   clang=$(sed -n 's/^CMAKE_HIP_COMPILER:[A-Z]*=//p' build-hip/CMakeCache.txt)
-  tests/hip/isa_test.sh library "$clang" "$hip_architectures" build-hip/kernels.hip.o
+  # Their fences are for the call after them.
+  sentinels=$(cd build-hip/CMakeFiles/plait.dir/kernels && printf '%s\n' *_sentinel.hip.o)
+  tests/hip/isa_test.sh library "$clang" "$hip_architectures" build-hip/kernels.hip.o \
+    --fences "$(paste -sd, <<<"${sentinels//.hip.o/}")"
   ctest --preset hip -R '^hip_isa\.(rules|probes)$' 2>&1 | tee "$logs/hip"
 }
 
