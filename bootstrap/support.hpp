@@ -32,8 +32,8 @@ class Deadline {
 /// A rank that waits calls Bootstrap::throw_if_interrupted once per period.
 inline constexpr std::chrono::milliseconds interrupt_period{5};
 
-/// For loops that poll for other ranks. A rank that has waited for 55 ms polls once a millisecond,
-/// which takes 1 % of a core.
+/// For loops that poll for other ranks. A rank that has waited for a tenth of a second polls once a
+/// millisecond, because it may wait for minutes.
 inline constexpr Backoff::Pace bootstrap_pace{
     .spins = 100, .sleep = std::chrono::microseconds(100), .longest = 10};
 

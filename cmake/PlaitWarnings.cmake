@@ -4,7 +4,7 @@ function(plait_warnings target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX,HIP>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
   if(CMAKE_UNITY_BUILD)  # g++ takes the files that a unit includes for headers
-    target_compile_options(${target} PRIVATE 
+    target_compile_options(${target} PRIVATE
                            $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
   if(PLAIT_WERROR)

@@ -13,7 +13,7 @@ class Backoff {
   struct Pace {
     unsigned spins;                   // pauses that return at once, before those that yield
     std::chrono::microseconds sleep;  // the first pauses after those that yield
-    unsigned longest = 1;             // the last ones: as many times as long
+    unsigned longest = 1;             // the last pauses take so many times as long
   };
   explicit constexpr Backoff(const Pace& pace) : pace_(pace) {}
 
