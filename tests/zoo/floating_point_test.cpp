@@ -293,7 +293,8 @@ void check_places(Communicator& comm, Arena& arena, const Case& wanted) {
 TEST(FloatingPointPlaces, ANaNHasOneBitPatternInPlaceAndOutOfPlace) {
   std::vector<Subject> subjects = all_algorithms();
   for (const Collective collective : collectives) subjects.emplace_back(collective, "");
-  for (const int ranks : {1, 2, 3})
+  for (const int ranks : {1, 2, 3}) {
+    if (!why_not(ranks).empty()) continue;
     RankGroup::cached(ranks).run([&](Communicator& comm, Arena& arena) {
       for (const Subject& subject : subjects)
         for (int type = 0; type < data_type_count; ++type)
@@ -314,6 +315,7 @@ TEST(FloatingPointPlaces, ANaNHasOneBitPatternInPlaceAndOutOfPlace) {
             });
           }
     });
+  }
 }
 
 template <class T, class Element, class Right>
