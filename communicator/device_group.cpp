@@ -49,11 +49,6 @@ Call with_count(Call call, const PerDevice<std::size_t>& send, const PerDevice<s
 
 using RankCall = DeviceGroupState::RankCall;
 
-void add(const RankCall& one, const Call& call, const void* send, void* recv) {
-  one.state.collectives.add_to(
-      one.group, {.call = call, .send = send, .recv = recv, .options = one.options}, one.stream);
-}
-
 }  // namespace
 
 DeviceGroupState& DeviceGroup::state(std::string_view call) const {
@@ -138,9 +133,13 @@ void DeviceGroup::enqueue(const Call& call, Inputs send, Outputs recv, Streams s
   const auto check = [&] {
     if (has_buffers) own->check_buffers(what, send, recv);
   };
-  own->call(what, streams, options, check, [&](const RankCall& one) {
-    add(one, call, has_buffers ? send[one.rank] : nullptr, has_buffers ? recv[one.rank] : nullptr);
-  });
+  own->collective(what, streams, options, check,
+                  [&](std::size_t rank, const CallOptions& of_each) -> Request {
+                    return {.call = call,
+                            .send = has_buffers ? send[rank] : nullptr,
+                            .recv = has_buffers ? recv[rank] : nullptr,
+                            .options = of_each};
+                  });
 }
 
 void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv,
@@ -150,10 +149,13 @@ void DeviceGroup::enqueue_checked(const Call& call, Inputs send, Outputs recv,
   const Inside own(*this, name_of(call.collective));
   const std::string_view what = name_of(call.collective);
   const auto check = [&] { own->check_buffers(what, send, recv); };
-  own->call(what, streams, options, check, [&](const RankCall& one) {
-    add(one, with_count(call, send_counts, recv_counts, one.rank, own->size()), send[one.rank],
-        recv[one.rank]);
-  });
+  own->collective(what, streams, options, check,
+                  [&](std::size_t rank, const CallOptions& of_each) -> Request {
+                    return {.call = with_count(call, send_counts, recv_counts, rank, own->size()),
+                            .send = send[rank],
+                            .recv = recv[rank],
+                            .options = of_each};
+                  });
 }
 
 /// `blocks`: how many descriptions of blocks there are, of those that need one per device.

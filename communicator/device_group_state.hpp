@@ -80,6 +80,7 @@ class DeviceGroupState {
 
   std::size_t size() const noexcept { return devices_.size(); }
   Communicator& at(std::size_t rank) const { return *ranks_[rank]; }
+  CallPath& path(std::size_t rank) const { return ranks_[rank]->state("call").path; }
 
   /// One rank's share of a call on all devices.
   struct RankCall {
@@ -97,9 +98,7 @@ class DeviceGroupState {
   /// devices together. A call that can't be added is refused on all devices, so it takes no number.
   void call(std::string_view what, const Streams& streams, const CallOptions& options,
             const std::function<void()>& check, const std::function<void(const RankCall&)>& add) {
-    std::vector<InUse::Scope> inside;  // the ranks: each can be used by itself, too
-    inside.reserve(size());
-    for (const auto& rank : ranks_) inside.emplace_back(rank->member().in_use(), what);
+    const auto inside = enter(what);
     OpenGroup& group = OpenGroup::of_thread();
     const auto add_or = [&](const CallOptions& of_each, auto refused) {
       try {
@@ -120,8 +119,7 @@ class DeviceGroupState {
     if (options.blocking) {
       check_streams(what, streams);
       on_each([&](std::size_t rank) {
-        ranks_[rank]->state(what).path.preparer().check_may_block(what,
-                                                                  ref(streams, rank).native());
+        path(rank).preparer().check_may_block(what, ref(streams, rank).native());
       });
     }
     group.start_call(what);
@@ -131,6 +129,38 @@ class DeviceGroupState {
     } catch (const Error& error) {
       throw named(error);
     }
+    if (options.blocking) synchronize(streams);
+  }
+  /// The same for a collective. `request_of(rank, options)`: a rank's call, or the error that
+  /// refuses it.
+  template <class RequestOf>
+  void collective(std::string_view what, const Streams& streams, const CallOptions& options,
+                  const std::function<void()>& check, const RequestOf& request_of) {
+    if (OpenGroup::of_thread().is_open())
+      return call(what, streams, options, check, [&](const RankCall& one) {
+        one.state.collectives.add_to(one.group, request_of(one.rank, one.options), one.stream);
+      });
+    const auto inside = enter(what);
+    check_streams(what, streams);
+    check();
+    CallOptions of_each = options;
+    of_each.blocking = false;
+    std::vector<Request> requests;
+    std::vector<KnownCalls::Found> found;
+    requests.reserve(size());
+    found.reserve(size());
+    on_each([&](std::size_t rank) {
+      requests.push_back(request_of(rank, of_each));
+      found.push_back(path(rank).find_known(requests.back()));
+    });
+    if (!may_repeat(streams, requests, found))
+      return call(what, streams, options, check, [&](const RankCall& one) {
+        one.state.collectives.add_to(one.group, requests[one.rank], one.stream,
+                                     found[one.rank].empty);
+      });
+    on_each([&](std::size_t r) { path(r).check_again(what, ref(streams, r).native(), options); });
+    on_each(
+        [&](std::size_t r) { path(r).launch_again(*found[r].known, ref(streams, r).native()); });
     if (options.blocking) synchronize(streams);
   }
   /// Throws Error(invalid_argument) unless there are as many as devices.
@@ -236,6 +266,29 @@ class DeviceGroupState {
         devices_(std::move(devices)),
         threads_("a thread for each device", devices_.size()),
         ranks_(devices_.size()) {}
+  /// Enters the ranks, because each can be used by itself, too.
+  std::vector<InUse::Scope> enter(std::string_view what) const {
+    std::vector<InUse::Scope> inside;
+    inside.reserve(size());
+    for (const auto& rank : ranks_) inside.emplace_back(rank->member().in_use(), what);
+    return inside;
+  }
+  /// True if all devices know the call, and what a group's end checks of all of them together is
+  /// plain to see. If not, the group's end decides, and has the words for its error.
+  bool may_repeat(const Streams& streams, std::span<const Request> requests,
+                  std::span<const KnownCalls::Found> found) const {
+    const auto is_captured = [&](std::size_t rank) {
+      return path(rank).is_capturing(path(rank).resolve(ref(streams, rank).native()));
+    };
+    const auto signature = [&](std::size_t rank) {
+      return found[rank].known->announcements.front().signature;
+    };
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (found[rank].known == nullptr || !signature(rank).agrees_with(signature(0)) ||
+          is_captured(rank) != is_captured(0))
+        return false;
+    return !may_overlap(requests, std::nullopt);
+  }
   static StreamRef ref(const Streams& streams, std::size_t rank) {
     return streams.empty() ? StreamRef() : streams[rank];
   }

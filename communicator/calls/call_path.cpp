@@ -80,7 +80,7 @@ GroupPlan CallPath::plan(std::vector<GroupedCall>&& calls, std::string_view what
   return plan;
 }
 
-void CallPath::submit(GroupPlan& plan) {
+void CallPath::enqueue(GroupPlan& plan) {
   faults_.must_enqueue([&] {
     publish(plan);
     faults_.check_refusals();
@@ -92,12 +92,12 @@ void CallPath::submit(GroupPlan& plan) {
   });
 }
 
-void CallPath::submit(GroupPlan& plan, KnownCall* empty, const Request& request) {
-  if (empty == nullptr) return submit(plan);
-  empty->launch.clear();
-  plan.record = &empty->launch;
-  submit(plan);
-  keep(*empty, request, plan);
+void CallPath::submit(GroupPlan& plan, const LearnedCall& learned) {
+  if (learned.known == nullptr) return enqueue(plan);
+  learned.known->launch.clear();
+  plan.record = &learned.known->launch;
+  enqueue(plan);
+  keep(*learned.known, *learned.request, plan);
 }
 
 void CallPath::launch_again(const KnownCall& known, NativeStream stream) {

@@ -119,22 +119,27 @@ class CallPath final : public GroupMember {
   template <class Refused>
   void repeat(const KnownCall& known, std::string_view what, NativeStream stream,
               const CallOptions& options, Refused refused) {
-    or_refuse(refused, [&] {
-      preparer_.check_stream(what, stream, options);
-      faults_.throw_if_broken();
-    });
+    or_refuse(refused, [&] { check_again(what, stream, options); });
     launch_again(known, stream);
   }
+  /// The two halves of `repeat`.
+  void check_again(std::string_view what, NativeStream stream, const CallOptions& options) const {
+    preparer_.check_stream(what, stream, options);
+    faults_.throw_if_broken();
+  }
+  void launch_again(const KnownCall& known, NativeStream stream);
 
   void plan_steps(GroupPlan& plan);
-  /// Submits a plan of one call, and keeps that in `empty` if it is not null.
-  void submit(GroupPlan& plan, KnownCall* empty, const Request& request);
+  /// Submits a plan of one call, and keeps that if it is to be learned.
+  void submit(GroupPlan& plan, const LearnedCall& learned);
 
   bool prepares_together() const override { return own_.settings.check_calls; }
   void publish_refused(const RefusedNumbers& numbers, const std::exception& why) override;
   bool is_capturing(NativeStream stream) override;
   GroupPlan plan(std::vector<GroupedCall>&& calls, std::string_view what) override;
-  void submit(GroupPlan& plan) override;
+  void submit(GroupPlan& plan) override {
+    submit(plan, plan.calls.size() == 1 ? plan.calls.front().learned : LearnedCall{});
+  }
   bool grows(const GroupPlan& plan) const override { return !launcher_->has_room(plan); }
   void publish(GroupPlan& plan) override { publisher_.publish(plan); }
   void grow(const GroupPlan& plan) override;
@@ -147,7 +152,7 @@ class CallPath final : public GroupMember {
 
  private:
   MemoryState memory_state() const { return {own_.heap.allocations(), own_.memory->grants()}; }
-  void launch_again(const KnownCall& known, NativeStream stream);
+  void enqueue(GroupPlan& plan);
   void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const noexcept;
   void make_room(const GroupPlan& plan);
 

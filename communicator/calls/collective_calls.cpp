@@ -48,7 +48,8 @@ bool CollectiveCalls::prepare(PreparedCall& prepared, const Request& request, Na
   return choose(prepared, request.options);
 }
 
-void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStream stream) {
+void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStream stream,
+                             KnownCall* empty) {
   PreparedCall prepared;
   const auto look = [&] { look_at(prepared, request, stream); };
   if (own_.settings.check_calls) {
@@ -62,7 +63,8 @@ void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStr
   } else {
     look();
   }
-  if (choose(prepared, request.options)) group.add_prepared(path_, prepared, stream);
+  if (choose(prepared, request.options))
+    group.add_prepared(path_, prepared, stream, {empty, &request});
 }
 
 void CollectiveCalls::call(const Request& request, StreamRef stream) {
@@ -88,7 +90,7 @@ void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
   if (plan->steps.empty()) plan->steps.push_back({.algorithm = nullptr, .shape = {}, .calls = {0}});
   plan->steps.front().algorithm = only.call.algorithm;
   plan->steps.front().shape = only.call.shape;
-  path_.submit(*plan, found.empty, request);
+  path_.submit(*plan, {found.empty, &request});
 }
 
 void CollectiveCalls::add_requests(std::span<const Request> requests, StreamRef stream) {
@@ -105,24 +107,23 @@ void CollectiveCalls::add_requests(std::span<const Request> requests, StreamRef 
   group.refuse(path_, {.collective = !requests.empty()});
 }
 
-namespace {
-
-/// Whether what this rank receives in one call overlaps what it has in another.
-bool overlap(std::span<const Request> requests, int rank) {
+bool may_overlap(std::span<const Request> requests, std::optional<int> rank) {
   const auto meet = [](const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
     const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
-    return x < y + b_bytes && y < x + a_bytes;
+    return b != nullptr && x < y + b_bytes && y < x + a_bytes;
   };
-  for (const Request& to : requests) {
-    if (!has(facts_of(to.call.collective).recv, to.call, rank)) continue;
-    for (const Request& from : requests)
-      if (&from != &to && meet(to.recv, recv_bytes(to.call), from.send, send_bytes(from.call)))
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Request& to = requests[i];
+    const std::size_t received = recv_bytes(to.call);
+    if (!has(facts_of(to.call.collective).recv, to.call, rank.value_or(static_cast<int>(i))))
+      continue;
+    for (const Request& other : requests)
+      if (&other != &to && (meet(to.recv, received, other.send, send_bytes(other.call)) ||
+                            meet(to.recv, received, other.recv, recv_bytes(other.call))))
         return true;
   }
   return false;
 }
-
-}  // namespace
 
 /// All calls are checked before the first one is enqueued. Known calls have passed the checks, but
 /// perhaps each by itself, so those that overlap are checked again.
@@ -139,7 +140,8 @@ void CollectiveCalls::calls(std::string_view what, std::span<const Request> requ
     check_disjoint({&alone, 1}, what);
   };
   const auto is_known = [&](const Request& request) { return path_.knows(request); };
-  if (overlap(requests, own_.rank()) || !std::all_of(requests.begin(), requests.end(), is_known))
+  if (may_overlap(requests, own_.rank()) ||
+      !std::all_of(requests.begin(), requests.end(), is_known))
     path_.or_refuse([&] { return RefusedNumbers{.collective = !requests.empty()}; }, check);
   bool has_begun = false;
   try {

@@ -1,5 +1,6 @@
 // Collective calls: alone, in a group, and several that are one call to the user.
 #pragma once
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -9,6 +10,10 @@
 namespace plait {
 
 class OpenGroup;
+
+/// Whether one of the calls may write what another reads or writes. `rank`: makes them all; none:
+/// call i is rank i's.
+bool may_overlap(std::span<const Request> requests, std::optional<int> rank);
 
 /// Blocking calls are checked as such; the caller waits for them.
 class CollectiveCalls {
@@ -21,8 +26,9 @@ class CollectiveCalls {
   /// The same for calls that the user has made as one, `what`: all of them or none.
   void calls(std::string_view what, std::span<const Request> requests, StreamRef stream);
   /// Adds a call to a group, or throws if it is wrong. With PLAIT_CHECK=1 the ranks compare it at
-  /// the group's end.
-  void add_to(OpenGroup& group, const Request& request, NativeStream stream);
+  /// the group's end. `empty`: where it is kept; the group is then of this call alone.
+  void add_to(OpenGroup& group, const Request& request, NativeStream stream,
+              KnownCall* empty = nullptr);
 
  private:
   void enqueue(const Request& request, StreamRef stream);

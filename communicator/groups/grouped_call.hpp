@@ -47,12 +47,23 @@ struct MessageEnd {
   friend bool operator==(const MessageEnd&, const MessageEnd&) = default;
 };
 
+struct KnownCall;
+struct Request;
+
+/// Where a call is kept once it is enqueued, and how the user asked for it: both null if it is not
+/// kept. Both live until then.
+struct LearnedCall {
+  KnownCall* known = nullptr;
+  const Request* request = nullptr;
+};
+
 /// An entry of a group: a call, an end of a message, or one device's part of a call on several.
 struct GroupedCall {
   PreparedCall call;
   NativeStream stream;
   std::size_t number = 1;  // of the call in its group, rising; all parts of a call have the same
   std::size_t step = 0;    // of the plan, that launches it; an empty message has none
+  LearnedCall learned{};   // for the only call of its plan
 };
 
 /// Calls `body(begin, end)` for each stretch of calls between barriers, and for each barrier alone.

@@ -62,8 +62,10 @@ class OpenGroup {
     if (!numbers.are_none()) part_of(member).refused.add(numbers);
   }
   /// Resolves `stream` here, because another thread may enqueue the call at the group's end.
-  void add_prepared(GroupMember& member, const PreparedCall& call, NativeStream stream) {
-    part_of(member).calls.push_back({call, member.resolve(stream), made_});
+  /// `learned`: only for a group of `start_call`, which ends before the caller returns.
+  void add_prepared(GroupMember& member, const PreparedCall& call, NativeStream stream,
+                    const LearnedCall& learned = {}) {
+    part_of(member).calls.push_back({call, member.resolve(stream), made_, 0, learned});
   }
   /// Removes what has been added of the current call, from all members. For a call that this thread
   /// makes on all ranks and that is refused.

@@ -120,7 +120,7 @@ void MessageCalls::enqueue(std::string_view what, const Request& request, Stream
     check_among_themselves(plan->calls, what);
     path_.plan_steps(*plan);
   });
-  if (!plan->calls.empty()) path_.submit(*plan, found.empty, request);
+  if (!plan->calls.empty()) path_.submit(*plan, {found.empty, &request});
 }
 
 }  // namespace plait

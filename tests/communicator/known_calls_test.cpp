@@ -8,13 +8,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/communicator_state.hpp"
+#include "communicator/device_group_state.hpp"
 #include "communicator/numbers.hpp"
 #include "fault/deadline.hpp"
 #include "support/errors.hpp"
@@ -51,6 +54,40 @@ INSTANTIATE_TEST_SUITE_P(All, Known, testing::Values(1, 2, 3), TestName());
 PLAIT_FOR_RANKS(KnownByOthers, testing::Values(2, 3));
 
 const Call sum_of_ints{.collective = Collective::all_reduce, .type = DataType::i32, .count = count};
+
+/// As on ranks of their own.
+TEST_P(Known, CallsOfDeviceGroupsAreRepeated) {
+  std::vector<int> devices(static_cast<std::size_t>(ranks()));
+  std::iota(devices.begin(), devices.end(), 0);
+  DeviceGroupState group(devices, target(), {});
+  std::deque<Numbers> sends, recvs;
+  const auto on_each = [&](const auto& body) {
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const DeviceScope device(backend_of(group.at(static_cast<std::size_t>(rank))));
+      body(rank, static_cast<std::size_t>(rank));
+    }
+  };
+  on_each([&](int, std::size_t at) {
+    for (auto* numbers : {&sends, &recvs}) numbers->emplace_back(backend_of(group.at(at)), count);
+  });
+  for (unsigned round = 1; round <= 5; ++round) {
+    on_each([&](int rank, std::size_t at) { sends[at].fill(static_cast<int>(round), rank); });
+    group.collective(
+        "sums", {}, {}, [] {},
+        [&](std::size_t at, const CallOptions& options) -> Request {
+          return {.call = sum_of_ints,
+                  .send = sends[at].data(),
+                  .recv = recvs[at].data(),
+                  .options = options};
+        });
+    group.synchronize({});
+    on_each([&](int, std::size_t at) {
+      recvs[at].expect_reduced(static_cast<int>(round), ranks());
+      EXPECT_EQ(group.path(at).repeated_calls(), round < 3 ? 0 : round - 2);
+      EXPECT_EQ(group.path(at).statistics().calls, round);
+    });
+  }
+}
 
 /// The first call is noted, the second one kept; from the third on they are repeated, until scratch
 /// memory is granted again: `reserve` moves the memory of messages on GPUs, so what was launched

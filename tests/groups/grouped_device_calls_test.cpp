@@ -180,6 +180,7 @@ TEST_P(DeviceGroups, Captured) {
     const DeviceScope device(backend(rank));
     return body(backend(rank));
   };
+  for (int times = 0; times < 3; ++times) gpus.group.barrier(gpus.streams);  // known from now on
   if (n > 1) {
     on(n - 1, [&](Backend& b) { b.begin_capture(stream(n - 1)); });
     const auto calls = gpus.statistics().calls;
@@ -187,6 +188,8 @@ TEST_P(DeviceGroups, Captured) {
                    AllOf(HasSubstr("all_reduce: stream "), HasSubstr("is being captured"),
                          HasSubstr("a call is captured wholly or not at all")),
                    [&] { small.call(0, gpus.streams); });
+    expect_refused(ErrorCode::invalid_argument, HasSubstr("barrier: stream "),
+                   [&] { gpus.group.barrier(gpus.streams); });
     static_cast<void>(on(n - 1, [&](Backend& b) { return b.end_capture(stream(n - 1)); }));
     EXPECT_EQ(gpus.statistics().calls, calls);
   }
