@@ -15,7 +15,7 @@
 #   --ranks R       starts COMMAND R times on each node, with the variables of torchrun (RANK,
 #                   WORLD_SIZE, MASTER_ADDR, ...). If one fails, the others are ended.
 # Environment of COMMAND: NODES_NAMES ("n0 n1"), PLAIT_NODE (this node), NODES_HOLDERS (a process of
-# each node), and OMPI_MCA_plm_rsh_agent, so mpirun --host n0:2,n1:2 works.
+# each node), and Open MPI's agent, so mpirun --host n0:2,n1:2 works.
 #
 # Exits with COMMAND's status (with --ranks: the first failure's), or with 77 after a sentence that
 # says what this machine lacks. All processes end with this one, also if it is killed, and the
@@ -129,7 +129,8 @@ hold() {  # hold NODE: becomes the process that keeps the node's namespaces
 
 make_nodes() {  # make_nodes COUNT
   local i node ready
-  export NODES_NAMES='' NODES_HOLDERS='' OMPI_MCA_plm_rsh_agent="$self ssh"
+  export NODES_NAMES='' NODES_HOLDERS=''
+  export OMPI_MCA_plm_rsh_agent="$self ssh" PRTE_MCA_plm_ssh_agent="$self ssh"  # Open MPI 4, 5
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # each user is root in here
   ip link set lo up
   ip link add switch type bridge 2>/dev/null || lack "the kernel has no network bridge"

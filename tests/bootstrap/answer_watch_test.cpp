@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -26,11 +27,14 @@ std::pair<GroupFd, UniqueFd> connect_ends() {
 }
 
 /// From now on the socket's system drops whatever comes, unseen: it acknowledges nothing, as a
-/// machine that is gone.
-void make_deaf(int socket) {
+/// machine that is gone. Some systems let only root do so.
+bool make_deaf(int socket) {
   sock_filter drop_all{BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program{1, &drop_all};
-  ASSERT_EQ(::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+  if (::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
+    return true;
+  EXPECT_EQ(errno, EPERM);
+  return false;
 }
 
 /// Whether rank 1 counts as ended within `time`, after `messages` of 1 MB to it.
@@ -51,7 +55,7 @@ bool ends_within(std::chrono::seconds time, GroupFd socket, int messages) {
 
 TEST(AnswerWatch, AMachineThatAcknowledgesNothingIsGone) {
   auto [socket, peer] = connect_ends();
-  make_deaf(peer.get());
+  if (!make_deaf(peer.get())) GTEST_SKIP() << "a filter of a socket needs root here";
   EXPECT_TRUE(ends_within(20s, std::move(socket), 1));
 }
 

@@ -33,7 +33,7 @@ cat "$log"
 [ $status != 124 ] || fail "the ranks did not end"
 
 case $mode in
-  job) expect 'exited on signal 9' ;;
+  job) tr '\n' ' ' <"$log" | grep -q 'exited on signal 9' || fail "mpirun has not ended the job" ;;
   killed)
     lost="$ended: last call 10, .* by $algorithm"
     [ -z "${FAULT_NODES-}" ] || lost='(is gone: |\(process [0-9]+, which (has ended|is gone)\))'

@@ -15,11 +15,14 @@ program fortran_test
   use other_types
   use refused_calls
   implicit none
+  type(ieee_flag_type), parameter :: traps(3) = [ieee_invalid, ieee_divide_by_zero, ieee_overflow]
   logical :: before(3)
 
   if (command_argument_count() > 0) call stop_without_status()
   call are_as_before(.true.)
+  call ieee_set_halting_mode(traps, .false.)  ! libxml2, which Open MPI 5 starts, divides by zero
   call MPI_Init()
+  call ieee_set_halting_mode(traps, before)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
   call create()
@@ -62,7 +65,7 @@ contains
   subroutine are_as_before(is_first)
     logical, intent(in) :: is_first
     logical :: on(3)
-    call ieee_get_halting_mode([ieee_invalid, ieee_divide_by_zero, ieee_overflow], on)
+    call ieee_get_halting_mode(traps, on)
     if (is_first) before = on
     call check(all(on .eqv. before), 'the traps have changed')
   end subroutine
