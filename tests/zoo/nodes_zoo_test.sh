@@ -84,7 +84,7 @@ case $what in
   zoo)
     hosts=''
     for ((i = 0; i < count; i++)); do hosts+=${hosts:+,}n$i:$ranks; done
-    "$nodes" "$count" "$5" --oversubscribe --host "$hosts" "$(readlink -f "$6")"
+    "$nodes" "$count" "$5" --host "$hosts" "$(readlink -f "$6")"
     ;;
   *) fail "there is no test $what" ;;
 esac
