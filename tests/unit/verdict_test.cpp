@@ -29,6 +29,7 @@ using Kind = Verdict::Kind;
 ///   0!          its process answers, and no kernel of it waits. Otherwise it does not answer
 ///   0x          its process has ended
 ///   0<, 0-      it has destroyed the communicator; it is ending
+///   0@          it waits in another communicator
 ///   0?          it is on another node that nothing is heard of
 class Pages {
  public:
@@ -82,6 +83,9 @@ class Pages {
         return;
       case '-':
         page.state = RankState::ending;
+        return;
+      case '@':
+        page.elsewhere = "in a duplicate";
         return;
       case '?':
         page.is_here = false;
@@ -139,7 +143,10 @@ TEST(Verdict, NamesTheCulpritAndTheWitness) {
           {"4 0>1 2>0@6 2=6 3=6", Kind::behind, 3, 0},
           {"5 0>1 2>1@6 3>4@6 2=6 3=6", Kind::silent, 1, 0},
           {"4 0>1 1=6 2=6 3=5", Kind::behind, 3, 0},  // the fewest count
-          {"3 0>1 1>2@6 1=6", Kind::silent, 2, 0},    // rank 1 waits in a call before that
+          // One that waits elsewhere is none of them, unless all do.
+          {"3 0>1 1=6 1@ 2=6", Kind::behind, 2, 0},
+          {"3 0>1 1=6 1@ 2=6 2@", Kind::behind, 1, 0},
+          {"3 0>1 1>2@6 1=6", Kind::silent, 2, 0},  // rank 1 waits in a call before that
           // A lost rank is missing, whatever the others wait for; of several the lowest. One that
           // gave up before is not lost. One that left is not called behind.
           {"4 0>1 1>0 2=1 3x", Kind::missing, 3, 0},
