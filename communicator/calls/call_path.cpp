@@ -106,6 +106,7 @@ void CallPath::launch_again(const KnownCall& known, NativeStream stream) {
     faults_.check_refusals();
     const DeviceScope device(*own_.backend);
     launcher_->launch(known, number, own_.backend->resolve(stream));
+    ++repeated_;
   });
 }
 

@@ -80,7 +80,7 @@ class CallPath final : public GroupMember {
   CallLauncher& launcher() noexcept { return *launcher_; }
   const CallLauncher& launcher() const noexcept { return *launcher_; }
   /// How many calls were enqueued by repeating a known call.
-  std::uint64_t repeated_calls() const noexcept { return known_.answered(); }
+  std::uint64_t repeated_calls() const noexcept { return repeated_; }
   Statistics statistics() const;
 
   /// Runs `body`, which may refuse a call. A refused call takes its numbers all the same:
@@ -163,7 +163,7 @@ class CallPath final : public GroupMember {
   std::optional<CallLauncher> launcher_;
   KnownCalls known_;
   bool keeps_calls_ = false;
-  std::uint64_t groups_ = 0;
+  std::uint64_t groups_ = 0, repeated_ = 0;
 };
 
 }  // namespace plait

@@ -83,7 +83,6 @@ KnownCalls::Found KnownCalls::find(const Request& request, const MemoryState& no
     entry.is_used = true;
     if (!entry.call->answers(request, now))
       return entry.call->state == KnownCall::State::unrepeatable ? Found{} : to_fill(entry);
-    ++answered_;
     return {.known = entry.call.get()};
   }
   if (std::find(set.seen.begin(), set.seen.end(), hash) == set.seen.end()) {

@@ -76,8 +76,6 @@ class KnownCalls {
   Found find(const Request& request, const MemoryState& now) noexcept;
   /// Whether `find` would answer.
   bool has(const Request& request, const MemoryState& now) const;
-  /// How many requests were answered.
-  std::uint64_t answered() const noexcept { return answered_; }
 
  private:
   struct Entry {
@@ -92,7 +90,6 @@ class KnownCalls {
     std::size_t next_seen = 0;
   };
   std::array<Set, 16> sets_;
-  std::uint64_t answered_ = 0;
 };
 
 }  // namespace plait
