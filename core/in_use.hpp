@@ -46,7 +46,8 @@ class InUse {
  private:
   /// Not null, and another value for each thread that lives.
   static const void* this_thread() noexcept {
-    return reinterpret_cast<const void*>(::pthread_self());  // a number or a pointer
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): pthread_t is a number or a pointer
+    return reinterpret_cast<const void*>(::pthread_self());
   }
   [[noreturn]] static void refuse(std::string_view call, std::string_view object) {
     throw Error(ErrorCode::invalid_argument,
