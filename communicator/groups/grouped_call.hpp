@@ -50,8 +50,8 @@ struct MessageEnd {
 struct KnownCall;
 struct Request;
 
-/// Where a call is kept once it is enqueued, and how the user asked for it. Both live until then. If
-/// `known` is null, the call is not kept, and nothing reads `request`.
+/// Where a call is kept once it is enqueued, and how the user asked for it. Both live until then.
+/// If `known` is null, the call is not kept, and nothing reads `request`.
 struct LearnedCall {
   KnownCall* known = nullptr;
   const Request* request = nullptr;
