@@ -1,5 +1,6 @@
 // The sum of an array over all ranks: build-host/bin/first, alone or under mpirun, torchrun or srun
 #include <cstdio>
+#include <iostream>
 #include <plait/plait.hpp>
 #include <vector>
 
@@ -27,6 +28,6 @@ int main() try {
     if (values[i] != sum) return 1;
   }
 } catch (const plait::Error& error) {
-  std::fprintf(stderr, "%s\n", error.what());
+  std::cerr << error.what() << '\n';
   return 1;
 }

@@ -1,5 +1,6 @@
 // The sum of an array over two GPUs of one process, without MPI: build-host/bin/two_devices
 #include <cstdio>
+#include <iostream>
 #include <plait/plait.hpp>
 #include <vector>
 
@@ -29,6 +30,6 @@ int main() try {
     for (int device : {0, 1})
       if (values[device][i] != element(0, i) + element(1, i)) return 1;
 } catch (const plait::Error& error) {
-  std::fprintf(stderr, "%s\n", error.what());
+  std::cerr << error.what() << '\n';
   return 1;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <iostream>
 #include <plait/plait.hpp>
 
 int main() try {
@@ -26,6 +27,6 @@ int main() try {
   if (rank == 0) ::waitpid(child, &status, 0);
   return sum == 3 ? status : 1;
 } catch (const plait::Error& error) {
-  std::fprintf(stderr, "%s\n", error.what());
+  std::cerr << error.what() << '\n';
   return 1;
 }

@@ -2,6 +2,7 @@
 //   mpirun -n 2 build-host/bin/own_reduction
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <plait/plait.hpp>
 #include <vector>
 
@@ -47,6 +48,6 @@ int main() try {
               all[0].value, all[0].index, wrong, rows);
   return wrong == 0 ? 0 : 1;
 } catch (const plait::Error& error) {
-  std::fprintf(stderr, "%s\n", error.what());
+  std::cerr << error.what() << '\n';
   return 1;
 }
