@@ -39,16 +39,17 @@ TEST(Errors, LayoutsOfRanks) {
   if (ranks() == 1) return;
   const bool odd = rank() == 1;
   const std::size_t n = ranks();
-  const Matrix right("right", 4, 3), many("many", 4 * n, 3);
-  const LeftMatrix left("left", 4, 3), many_left("many", 4, 3 * n);
+  // The calls of a group run at its end, so a view must live longer than the group.
+  const Matrix right("right", 4, 3), many("many", 4 * n, 3), dst("dst", 4, 3);
+  const LeftMatrix left("left", 4, 3), many_left("many", 4, 3 * n), left_dst("dst", 4, 3);
   const Kokkos::View<double**, Kokkos::LayoutStride, Kokkos::HostSpace> strided = left;
   expect_mismatch([&](Communicator& part) {
     if (odd) kokkos::all_reduce(part, left, ReduceOp::sum);
     else kokkos::all_reduce(part, right, ReduceOp::sum);
   });
   expect_mismatch([&](Communicator& part) {
-    if (odd) kokkos::all_reduce(part, strided, LeftMatrix("dst", 4, 3), ReduceOp::sum);
-    else kokkos::all_reduce(part, right, Matrix("dst", 4, 3), ReduceOp::sum);
+    if (odd) kokkos::all_reduce(part, strided, left_dst, ReduceOp::sum);
+    else kokkos::all_reduce(part, right, dst, ReduceOp::sum);
   });
   expect_mismatch([&](Communicator& part) {
     if (odd) kokkos::all_gather(part, left, many_left);
@@ -56,12 +57,12 @@ TEST(Errors, LayoutsOfRanks) {
   });
   expect_mismatch([&](Communicator& part) {
     if (odd) kokkos::broadcast(part, left, 0);
-    else kokkos::broadcast(part, right, Matrix("dst", 4, 3), 0);
+    else kokkos::broadcast(part, right, dst, 0);
   });
   expect_mismatch([&](Communicator& part) {
     const Group group;
     if (odd) kokkos::reduce(part, left, LeftMatrix(), ReduceOp::sum, 0);
-    else kokkos::reduce(part, right, Matrix("dst", 4, 3), ReduceOp::sum, 0);
+    else kokkos::reduce(part, right, dst, ReduceOp::sum, 0);
   });
   // Another call in the meantime, and one that says nothing before.
   expect_mismatch([&](Communicator& part) {
@@ -75,7 +76,7 @@ TEST(Errors, LayoutsOfRanks) {
 TEST(Errors, LayoutsOfRanksThatAgree) {
   const bool odd = rank() == 1;
   const std::size_t n = ranks();
-  const Matrix right("right", 4, 3), row("row", 1, 12);
+  const Matrix right("right", 4, 3), row("row", 1, 12), many("many", n, 5), other("other", 2, 6);
   const LeftMatrix left("left", 4, 3), column("column", 12, 1), rows("rows", 5, n);
   const Vector flat("flat", 12), mine("mine", 5), all("all", 5 * n);
   Communicator part = comm().duplicate();
@@ -86,8 +87,8 @@ TEST(Errors, LayoutsOfRanksThatAgree) {
   if (odd) kokkos::all_reduce(part, row, ReduceOp::sum);
   else kokkos::all_reduce(part, column, ReduceOp::sum);
   if (odd) kokkos::all_gather(part, mine, rows);
-  else kokkos::all_gather(part, Matrix("rows", n, 5));
-  if (odd) kokkos::all_reduce(part, Matrix("reshaped", 2, 6), ReduceOp::sum);
+  else kokkos::all_gather(part, many);
+  if (odd) kokkos::all_reduce(part, other, ReduceOp::sum);
   else kokkos::all_reduce(part, right, ReduceOp::sum);
   kokkos::send_recv(part, left, next(), right, previous());  // elements as they lie in memory
   for (int round = 0; round < 2000; ++round)
