@@ -15,9 +15,10 @@ readonly tidy_files_at_most=${PLAIT_TIDY_FILES:-12}  # a file takes 5 to 15 seco
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 # .ci/run does less.
 fuzz_seconds=30 gpu_kernels=all cuda_architectures=90 hip_architectures='gfx90a;gfx942'
+keeps_going=0  # after a step that fails
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-times=()
+times=() failed=()
 
 step() {  # step "NAME" COMMAND...
   local name=$1 start=$SECONDS status=0
@@ -30,17 +31,19 @@ step() {  # step "NAME" COMMAND...
   printf '#### %s: %s, %d s\n' "$name" "$([ $status = 0 ] && echo passed || echo FAILED)" \
     $((SECONDS - start))
   if [ $status != 0 ]; then
-    finish
-    exit 1
+    failed+=("$name")
+    [ $keeps_going = 1 ] || finish
   fi
 }
 
-# The last lines: the steps' times, and `N passed, N failed`.
+# The last lines: the steps' times, what has failed, and `N passed, N failed`. Ends the script.
 finish() {
   printf '\n'
   printf '%s\n' "${times[@]}"
   printf '%5d s  in all\n' $SECONDS
+  if [ ${#failed[@]} != 0 ]; then printf 'FAILED: %s\n' "${failed[@]}"; fi
   count_tests
+  exit $((${#failed[@]} > 0))
 }
 
 sources() { git ls-files --cached --others --exclude-standard "$@"; }

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "core/environment.hpp"
+#include "core/signal_mask.hpp"
 #include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "core/unique_fd.hpp"
@@ -59,31 +60,6 @@ const Wish& wish() {
 }
 
 std::atomic<Level> raised = Level::off;
-
-/// While it exists, writes of this thread raise no SIGPIPE: a log whose reader has gone must not
-/// end the program.
-class NoSigpipe {
- public:
-  NoSigpipe() {
-    sigemptyset(&sigpipe_);
-    sigaddset(&sigpipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~NoSigpipe() {
-    const timespec at_once{};
-    if (!was_pending_) sigtimedwait(&sigpipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoSigpipe(const NoSigpipe&) = delete;
-  NoSigpipe& operator=(const NoSigpipe&) = delete;
-
- private:
-  sigset_t sigpipe_, before_;
-  bool was_pending_ = false;
-};
 
 /// Standard error, written without blocking. O_NONBLOCK belongs to the open file, which the
 /// caller's descriptor shares with other processes. So a pipe or a terminal is opened a second

@@ -35,4 +35,29 @@ class SignalMask {
   sigset_t before_;
 };
 
+/// While it exists, writes of this thread raise no SIGPIPE: a reader that has gone must not end the
+/// program.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&sigpipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t sigpipe_, before_;
+  bool was_pending_ = false;
+};
+
 }  // namespace plait

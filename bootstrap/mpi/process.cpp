@@ -13,6 +13,7 @@
 #include "bootstrap/mpi/link.hpp"
 #include "bootstrap/mpi/support.hpp"
 #include "core/process.hpp"
+#include "core/signal_mask.hpp"
 #include "core/standard_fds.hpp"
 #include "plait/error.hpp"
 
@@ -96,7 +97,9 @@ void finalize_at_exit(const Origin& initialized) {
   Links::instance().say_farewell();
   EndOfMpi::instance().run();
   // MPI_Finalize waits for all ranks, so it would hang if one is missing. Without it, mpirun sees a
-  // failed process and ends the job.
+  // failed process and ends the job. Open MPI 5.0.7 sends a last word over TCP to ranks that may
+  // have gone.
+  const NoSigpipe no_sigpipe;
   if (Links::instance().flush() && nothing_abandoned()) MPI_Finalize();
 }
 
