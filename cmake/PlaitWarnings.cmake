@@ -3,8 +3,10 @@
 function(plait_warnings target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX,HIP>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>)
-  if(CMAKE_UNITY_BUILD)  # g++ takes the files that a unit includes for headers
-    target_compile_options(${target} PRIVATE
+  # Files that are compiled together see each other's names, and need not know them; and g++ takes
+  # the files that a unit includes for headers. Which files those are differs between targets.
+  if(CMAKE_UNITY_BUILD)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>
                            $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
   if(PLAIT_WERROR)

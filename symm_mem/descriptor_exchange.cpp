@@ -336,6 +336,14 @@ class Exchange {
     if (!ended.empty()) fail_for_ended(ended);
   }
   void fail_for_ended(const std::vector<int>& ended) {
+    // A rank that ended after it had sent its descriptor is why the others have given up.
+    std::vector<int> before;
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_ && peers_[index(peer)].received && detail::has_ended(process_of(peer)))
+        before.push_back(peer);
+    if (!before.empty())
+      return fail("waits in vain: {} ended, and then {} sent no descriptor",
+                  detail::list_ranks(before), detail::list_ranks(ended));
     fail("got no descriptor from {}: {} ended", detail::list_ranks(ended),
          ended.size() == 1 ? "it has" : "they have");
   }
