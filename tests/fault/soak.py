@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-SLACK = 1.5  # seconds: Plait's own second, and half of one for a busy machine
+SLACK = 3  # seconds: Plait's own second, and two for a busy machine
 
 
 def alive(process):
