@@ -156,9 +156,9 @@ struct CopySpan {
   std::size_t bytes;
 };
 
-/// All methods except `info`, `use`, `queue`, `resolve`, `is_per_thread`, `names_one_stream`,
-/// `bind` and `restore` require that this device is the calling thread's current one: see
-/// DeviceScope.
+/// All methods except `info`, `links_to`, `use`, `queue`, `resolve`, `is_per_thread`,
+/// `names_one_stream`, `bind` and `restore` require that this device is the calling thread's current
+/// one: see DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -171,6 +171,11 @@ class Backend {
   /// all ranks of this rank's node.
   virtual ProcessFacts process_facts() const { return {}; }
   virtual void meet(std::span<const ProcessFacts>) {}
+  /// How many direct links (NVLink, XGMI) this device has to each of these devices of its node, by
+  /// `DeviceInfo::id`. If both are behind a switch, they are all links to it. -1: unknown.
+  virtual std::vector<int> links_to(std::span<const std::string> ids) const {
+    return std::vector<int>(ids.size(), -1);
+  }
   /// Makes this device the calling thread's current one and returns the previous one, which
   /// `restore` makes current again. See DeviceScope.
   virtual int bind() = 0;

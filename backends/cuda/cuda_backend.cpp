@@ -1,13 +1,11 @@
 // The CUDA target: one device of this process.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backends/cuda/cuda_range.hpp"
+#include "backends/cuda/nvml.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/gpu/gpu_backend.hpp"
 
@@ -21,53 +19,6 @@ KernelTable<cuda::Target::Kernel>& KernelTable<cuda::Target::Kernel>::instance()
 
 namespace plait::cuda {
 namespace {
-
-/// Whether a GPU reaches its peers through an NVLink switch, which keeps a 128-byte write whole;
-/// PCIe does not. Where GPUs are linked directly, some pairs may communicate over PCIe, so such
-/// GPUs count as having no switch. The driver's management library answers, because the runtime
-/// knows only pairs of GPUs that this process sees. False if there is no such library.
-bool behind_nvswitch(const char* pci_id) {
-  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return false;
-  using Device = void*;
-  constexpr int success = 0, a_switch = 2;  // NVML_SUCCESS, NVML_NVLINK_DEVICE_TYPE_SWITCH
-  constexpr unsigned links = 18;            // NVML_NVLINK_MAX_LINKS
-  const auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-  const auto shutdown = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
-  const auto find = reinterpret_cast<int (*)(const char*, Device*)>(
-      dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
-  const auto link_state = reinterpret_cast<int (*)(Device, unsigned, unsigned*)>(
-      dlsym(library, "nvmlDeviceGetNvLinkState"));
-  const auto other_end = reinterpret_cast<int (*)(Device, unsigned, int*)>(
-      dlsym(library, "nvmlDeviceGetNvLinkRemoteDeviceType"));
-  bool found = false;
-  if (init != nullptr && shutdown != nullptr && find != nullptr && link_state != nullptr &&
-      other_end != nullptr && init() == success) {
-    Device device = nullptr;
-    if (find(pci_id, &device) == success)
-      for (unsigned link = 0; link < links && !found; ++link) {
-        unsigned active = 0;
-        int type = -1;
-        found = link_state(device, link, &active) == success && active != 0 &&
-                other_end(device, link, &type) == success && type == a_switch;
-      }
-    shutdown();
-  }
-  dlclose(library);
-  return found;
-}
-
-/// Asked once per process and device: the answer takes milliseconds, and every communicator opens a
-/// device.
-bool is_behind_nvswitch(const std::string& pci_id) {
-  static std::mutex mutex;
-  static std::map<std::string, bool> known;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(pci_id);
-  return found != known.end()
-             ? found->second
-             : known.emplace(pci_id, behind_nvswitch(pci_id.c_str())).first->second;
-}
 
 DeviceInfo describe(int ordinal) {
   cudaDeviceProp properties{};
@@ -105,6 +56,7 @@ DeviceInfo describe(int ordinal) {
 
 struct CudaDevice : Runtime {
   static constexpr auto describe = cuda::describe;
+  static constexpr auto links_between = cuda::links_between;
   static constexpr auto make_range = cuda::make_range;
   static constexpr auto export_dma_buf = cuda::export_dma_buf;
 };

@@ -1,6 +1,7 @@
 // A device of this process, driven through the runtime that `Runtime` lists (cuda/runtime.hpp,
 // hip/runtime.hpp). For `GpuBackend` it also has what differs beyond names:
 //   static DeviceInfo describe(int ordinal);
+//   static std::vector<int> links_between(const std::string& id, std::span<const std::string> ids);
 //   static std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
 //   static DmaBuf export_dma_buf(void* address, std::size_t bytes);
 #pragma once
@@ -105,6 +106,9 @@ class GpuBackend final : public Backend {
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
+  std::vector<int> links_to(std::span<const std::string> ids) const override {
+    return Runtime::links_between(info_.id, ids);
+  }
   DeviceUse& use() noexcept override { return *use_; }
   int bind() override {
     int current = 0;

@@ -6,6 +6,7 @@
 
 #include "backends/gpu/gpu_backend.hpp"
 #include "backends/hip/hip_range.hpp"
+#include "backends/hip/rocm_smi.hpp"
 #include "backends/hip/runtime.hpp"
 
 namespace plait {
@@ -83,6 +84,7 @@ DeviceInfo describe(int ordinal) {
 
 struct HipDevice : Runtime {
   static constexpr auto describe = hip::describe;
+  static constexpr auto links_between = hip::links_between;
   static constexpr auto make_range = hip::make_range;
   static constexpr auto export_dma_buf = hip::export_dma_buf;
 };

@@ -18,6 +18,9 @@ class ForwardingBackend : public Backend {
 
   const DeviceInfo& info() const noexcept override { return target_->info(); }
   DeviceUse& use() noexcept override { return target_->use(); }
+  std::vector<int> links_to(std::span<const std::string> ids) const override {
+    return target_->links_to(ids);
+  }
   int bind() override { return target_->bind(); }
   void restore(int previous) noexcept override { target_->restore(previous); }
   void enter() override { target_->enter(); }
