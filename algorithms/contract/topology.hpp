@@ -2,6 +2,7 @@
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "backends/backend.hpp"
 
@@ -26,6 +27,7 @@ struct Topology : DeviceFacts {
   /// every node can have a rank for.
   int rails = 1, node_ranks = 1;
   NetworkFacts network{};      // of no use with one node
+  std::vector<int> ring{};     // the order of rings and chains; empty: 0, 1, 2, ...
   std::string architecture{};  // of every device, "mixed" if they differ
   int ranks_per_device = 1;    // the most that share one GPU (PLAIT_SHARE_DEVICES)
   /// Scratch memory in bytes per rank, of which algorithms take shares: PLAIT_SCRATCH_BYTES, or a

@@ -1,8 +1,9 @@
 // Ring all-reduce: large messages on any memory; each rank talks to its two neighbours only.
 //
 // Each block runs a ring of its own, even blocks forwards, odd blocks backwards, so every rank uses
-// both directions of every link. The message is cut into one stripe per block, a stripe into
-// rounds, and a round into n chunks that fit a slot each. In each round:
+// both directions of every link. The ring has the order of `Topology::ring`, and chunks are numbered
+// by position in it. The message is cut into one stripe per block, a stripe into rounds, and a
+// round into n chunks that fit a slot each. In each round:
 //   1. Reduce-scatter, n - 1 steps: chunks travel round the ring and collect every rank's term.
 //   2. All-gather, n - 1 steps: the finished chunks travel round once more.
 // schedule.hpp has the order of the steps; primitives.hpp defines a step and proves that none
@@ -34,7 +35,7 @@ struct Args {
   std::size_t count;
   Partition stripes;  // of the message, in bytes, one per block
   Reduction reduction;
-  int rank, ranks;
+  RingPlace place;  // in the rings of even blocks
 
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
@@ -44,15 +45,15 @@ struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
     ChunkMover<T, D> mover(dev, a.send, a.recv, a.count, a.reduction);
-    const Place place = Place::of(a.rank, a.ranks, dev.block() % 2 == 1);
+    const RingPlace place = dev.block() % 2 == 1 ? a.place.reversed() : a.place;
     Primitives<T, D> ring(dev, mover, place, a.channels);
 
     const Range stripe = a.stripes.at(dev.block());
     const std::uint32_t slot_bytes = a.channels.slot_bytes;
-    const std::size_t round = std::size_t{slot_bytes} * static_cast<unsigned>(a.ranks);
+    const std::size_t round = std::size_t{slot_bytes} * static_cast<unsigned>(place.ranks);
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += round) {
       const std::size_t size = stripe.end - begin < round ? stripe.end - begin : round;
-      ring.set_chunks(RoundChunks::of(begin, size, slot_bytes, a.ranks, D::pack_bytes));
+      ring.set_chunks(RoundChunks::of(begin, size, slot_bytes, place.ranks, D::pack_bytes));
       if (!all_reduce(ring, place)) return;
     }
 

@@ -42,7 +42,7 @@ struct RoundChunks {
 template <class T, Device D>
 class Primitives {
  public:
-  PLAIT_DEVICE Primitives(D& dev, ChunkMover<T, D>& mover, const Place& place,
+  PLAIT_DEVICE Primitives(D& dev, ChunkMover<T, D>& mover, const RingPlace& place,
                           const Channels& channels)
       : dev_(dev), mover_(mover), place_(place), channels_(channels, dev.block()) {}
 
@@ -53,8 +53,8 @@ class Primitives {
     if (place_.ranks == 1) return;
     dev_.sync();  // all threads have read the counters
     if (dev_.thread() != 0) return;
-    channels_.advance_sent(way, place_.next(), sent_);
-    channels_.advance_received(way, place_.previous(), received_);
+    channels_.advance_sent(way, place_.after, sent_);
+    channels_.advance_received(way, place_.before, received_);
   }
 
   PLAIT_DEVICE bool send(int chunk) { return step<false, false, true>(chunk); }
@@ -73,9 +73,8 @@ class Primitives {
   template <bool Recv, bool Copy, bool Send, bool Reduce = false>
   PLAIT_DEVICE bool step(int chunk) {
     if (!ready<Recv, Send>(chunk)) return false;
-    const P* from =
-        Recv ? channels_.template incoming<P>(way, place_.previous(), received_) : nullptr;
-    P* to = Send ? channels_.template outgoing<P>(way, place_.next(), sent_) : nullptr;
+    const P* from = Recv ? channels_.template incoming<P>(way, place_.before, received_) : nullptr;
+    P* to = Send ? channels_.template outgoing<P>(way, place_.after, sent_) : nullptr;
     if constexpr (Reduce || !Recv) {
       constexpr bool finished = Copy;  // the rank that stores a sum first adds the last term
       mover_.template add<Recv ? 1 : 0, Send ? 1 : 0, Copy>(Own::input, chunks_.at(chunk),
@@ -94,10 +93,9 @@ class Primitives {
     const auto step = static_cast<std::uint32_t>(chunk);
     bool ok = true;
     if (Recv && dev_.thread() == 0)
-      ok =
-          wait(channels_.has_arrived(way, place_.previous(), received_), {place_.previous(), step});
+      ok = wait(channels_.has_arrived(way, place_.before, received_), {place_.before, step});
     if (Send && ok && dev_.thread() == 1 % dev_.threads())
-      ok = wait(channels_.may_send(way, place_.next(), sent_), {place_.next(), step});
+      ok = wait(channels_.may_send(way, place_.after, sent_), {place_.after, step});
     return dev_.all(ok);
   }
   PLAIT_DEVICE bool wait(ChannelWait wait, Waiting who) {
@@ -108,10 +106,10 @@ class Primitives {
   PLAIT_DEVICE void finish(int chunk) {
     dev_.sync();  // all threads have read the one slot and written the other
     if (Send && dev_.thread() == 0)
-      signal(channels_.publish(way, place_.next(), sent_,
+      signal(channels_.publish(way, place_.after, sent_,
                                in_whole_packs<D::pack_bytes>(chunks_.at(chunk))));
     if (Recv && dev_.thread() == 1 % dev_.threads())
-      signal(channels_.consume(way, place_.previous(), received_));
+      signal(channels_.consume(way, place_.before, received_));
     if (Send) ++sent_;
     if (Recv) ++received_;
   }
@@ -121,7 +119,7 @@ class Primitives {
 
   D& dev_;
   ChunkMover<T, D>& mover_;
-  Place place_;
+  RingPlace place_;
   BlockChannels channels_;
   std::uint32_t sent_ = 0, received_ = 0;  // chunks of this call
   RoundChunks chunks_{};

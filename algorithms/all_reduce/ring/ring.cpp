@@ -45,14 +45,14 @@ class Ring final : public ChannelAlgorithm {
         Partition::of(call.bytes(), shape.blocks, stripe_grain(shape.threads));
     const Channels own = channels(context, slots);
     const std::size_t chunk = stripes.each / static_cast<unsigned>(context.ranks());
-    const Args args{.channels = with_chunks(own, chunk, context),
-                    .send = buffers.send,
-                    .recv = buffers.recv,
-                    .count = call.count,
-                    .stripes = stripes,
-                    .reduction = reduction_of(call, context.topology()),
-                    .rank = context.rank(),
-                    .ranks = context.ranks()};
+    const Args args{
+        .channels = with_chunks(own, chunk, context),
+        .send = buffers.send,
+        .recv = buffers.recv,
+        .count = call.count,
+        .stripes = stripes,
+        .reduction = reduction_of(call, context.topology()),
+        .place = RingPlace::of(context.topology().ring, context.rank(), context.ranks())};
     context.launch(name(), call.type, shape, args);
   }
 

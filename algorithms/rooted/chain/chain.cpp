@@ -1,4 +1,5 @@
 #include <array>
+#include <span>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/blocks/channels/network_cost.hpp"
@@ -54,6 +55,10 @@ class Chain final : public ChannelAlgorithm {
     const Partition stripes = stripes_of(call, shape, context.topology());
     const Channels own = channels(context, slots);
     const Chunks chunks = chunks_of(stripes, shape, own.slot_bytes);
+    const Mode mode = mode_of(call.collective);
+    std::span<const int> order;  // of ranks, in which scans add
+    if (!is_scan(call.collective)) order = context.topology().ring;
+    const auto place = [&](int rank) { return RingPlace::of(order, rank, context.ranks()); };
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .send = buffers.send,
                     .recv = buffers.recv,
@@ -61,8 +66,9 @@ class Chain final : public ChannelAlgorithm {
                     .stripes = stripes,
                     .chunks = chunks,
                     .reduction = reduction_of(call, context.topology()),
-                    .mode = mode_of(call.collective),
-                    .root = call.root};
+                    .mode = mode,
+                    .place = place(context.rank()),
+                    .first = mode == Mode::reduce ? place(call.root).after : call.root};
     context.launch(name(), call.type, shape, args);
   }
 

@@ -1,9 +1,10 @@
 // Broadcast, reduce and scan along a chain of all ranks, through slots: large messages on any
 // memory; each rank talks to its neighbours only.
 //
-// Two ranks or more. The chain of a broadcast begins at the root, and that of a reduce ends there.
-// The chain of a scan begins at rank 0. The message is cut into one stripe per block, and a stripe
-// into chunks that fit a slot. In step k, a block
+// Two ranks or more. The chain of a broadcast begins at the root, and that of a reduce ends there;
+// both have the order of `Topology::ring`. The chain of a scan begins at rank 0 and has the order
+// of ranks. The message is cut into one stripe per block, and a stripe into chunks that fit a slot.
+// In step k, a block
 //   1. waits for chunk k of the rank before it, and for a free slot at the rank after it;
 //   2. in a broadcast, stores chunk k in its output and passes it on (the root passes it on from
 //      its input); in a reduce, adds its own term to chunk k and passes the sum on (the root stores
@@ -33,6 +34,7 @@
 #include "algorithms/blocks/channels/channel.hpp"
 #include "algorithms/blocks/channels/chunks.hpp"
 #include "algorithms/blocks/loops/pack_loop.hpp"
+#include "algorithms/blocks/patterns/ring_place.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/pair.hpp"
 
@@ -53,7 +55,8 @@ struct Args {
   Chunks chunks;      // of a stripe
   Reduction reduction;
   Mode mode;
-  int root;  // in a scan: 0
+  RingPlace place;
+  int first;  // the rank where the chain begins
 
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
@@ -69,13 +72,11 @@ class Chain {
         stripe_(a.stripes.at(dev.block())),
         in_(static_cast<const T*>(a.send), a.count),
         out_(static_cast<T*>(a.recv), a.count),
-        before_(rank_after(a.channels.rank, a.channels.ranks - 1, a.channels.ranks)),
-        after_(rank_after(a.channels.rank, 1, a.channels.ranks)),
-        mode_(a.mode) {
-    const int first = mode_ == Mode::reduce ? rank_after(a.root, 1, a.channels.ranks) : a.root;
-    first_ = a.channels.rank == first;
-    last_ = after_ == first;
-  }
+        before_(a.place.before),
+        after_(a.place.after),
+        mode_(a.mode),
+        first_(a.channels.rank == a.first),
+        last_(a.place.after == a.first) {}
 
   PLAIT_DEVICE void run() {
     const std::uint32_t chunks = dev_.uniform(chunks_.count(stripe_));
