@@ -18,6 +18,7 @@
 #include "bootstrap/agreement.hpp"
 #include "communicator/resources/algorithm_list.hpp"
 #include "communicator/resources/algorithm_memory.hpp"
+#include "communicator/resources/ring.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
@@ -286,7 +287,9 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                                                "GB/s, from 0.001 to 1e6")},
                 .calibration = calibration_wish(),
                 .tuning = load_tuning_file(),
-                .trace = environment("PLAIT_TRACE")};
+                .trace = environment("PLAIT_TRACE"),
+                .ring = {}};
+    if (const auto ring = environment("PLAIT_RING")) settings.ring = parse_ring(*ring);
     if (settings.trace && !settings.progress)
       throw Error(ErrorCode::invalid_argument,
                   "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
@@ -307,12 +310,13 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
       "PLAIT_DISABLE_P2P={:d} "
       "PLAIT_SHARE_DEVICES={:d} PLAIT_NET_LATENCY_US={} PLAIT_NET_BANDWIDTH={} PLAIT_CALIBRATE={} "
-      "PLAIT_ALGO=\"{}\" reproducible={:d}",
+      "PLAIT_RING={} PLAIT_ALGO=\"{}\" reproducible={:d}",
       settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
       settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
       settings.check_calls, !settings.peer_access, settings.share_devices,
       or_default(settings.network.latency_us), or_default(settings.network.gb_per_s),
-      name_of(settings.calibration), environment("PLAIT_ALGO").value_or(""), settings.reproducible);
+      name_of(settings.calibration), fmt::join(settings.ring, ","),
+      environment("PLAIT_ALGO").value_or(""), settings.reproducible);
   require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
                                   {"settings", values},
                                   {"the rules of PLAIT_TUNING",
@@ -370,6 +374,13 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   topology.architecture = mixed ? "mixed" : info.architecture;
   if (topology.backend == BackendKind::host) take_turns(topology, turns);
   else share_bandwidth(topology, most_on_one_device(ranks));
+  if (!nodes.are_several() && settings.ring.size() == ranks.size()) {
+    topology.ring = settings.ring;
+  } else if (!nodes.are_several() && topology.peer_access) {
+    std::vector<std::string> ids;
+    for (const OfRank& rank : ranks) ids.emplace_back(rank.device.data());
+    topology.ring = find_ring(bootstrap, backend, ids);
+  }
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
   if (!nodes.are_several() && may_grow(ranks) && shares > base_scratch)
     topology.base_limit = base_scratch;

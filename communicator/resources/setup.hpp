@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/backend.hpp"
@@ -34,6 +35,7 @@ struct CommunicatorSettings {
   Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
   std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
+  std::vector<int> ring;             // PLAIT_RING: the order of as many ranks; empty: not set
 };
 
 /// 128 MB. For GPUs that reach each other's memory, 128 MB per peer, up to 384 MB, because a rank
