@@ -42,12 +42,26 @@ Coverage coverage(const Algorithm& algorithm, const Topology& topology, bool sym
   return result;
 }
 
+/// Of two devices or more, if all links are known.
+LinkMatrix links_of(const BackendFacts& facts) {
+  LinkMatrix links;
+  std::vector<std::string> ids;
+  for (const DeviceInfo& device : facts.devices) ids.push_back(device.id);
+  for (const DeviceInfo& device : facts.devices) {
+    links.push_back(open_backend(facts.kind, device.ordinal)->links_to(ids));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (ids[i] != device.id && links.back()[i] < 0) return {};
+  }
+  return links.size() > 1 ? links : LinkMatrix();
+}
+
 }  // namespace
 
 std::vector<BackendFacts> list_backends() {
   std::vector<BackendFacts> result;
   for (const BackendKind kind : {BackendKind::host, BackendKind::cuda, BackendKind::hip}) {
-    BackendFacts facts{.kind = kind, .built = is_built(kind), .devices = {}, .why_none = {}};
+    BackendFacts facts{
+        .kind = kind, .built = is_built(kind), .devices = {}, .why_none = {}, .links = {}};
     for (int ordinal = 0; ordinal < device_count(kind); ++ordinal) {
       try {
         facts.devices.push_back(open_backend(kind, ordinal)->info());
@@ -56,6 +70,7 @@ std::vector<BackendFacts> list_backends() {
       }
     }
     if (facts.devices.empty() && facts.why_none.empty()) facts.why_none = why_no_device(kind);
+    if (kind != BackendKind::host) facts.links = links_of(facts);
     result.push_back(std::move(facts));
   }
   return result;

@@ -7,6 +7,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/backend.hpp"
+#include "communicator/resources/ring.hpp"
 #include "plait/types.hpp"
 
 namespace plait::info {
@@ -16,6 +17,7 @@ struct BackendFacts {
   bool built = false;
   std::vector<DeviceInfo> devices;
   std::string why_none;  // the reason, if there are no devices
+  LinkMatrix links;      // between the devices; empty if unknown
 };
 
 /// The types and operations that an algorithm serves in one kind of memory.

@@ -40,6 +40,8 @@ Json to_json(const BackendFacts& facts) {
   return {{"name", name_of(facts.kind)},
           {"built", facts.built},
           {"devices", devices},
+          {"links", facts.links},  // of each device to each, empty if unknown
+          {"ring", ring_order(facts.links)},
           {"why_no_device", facts.why_none}};
 }
 

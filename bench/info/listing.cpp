@@ -15,6 +15,18 @@
 namespace plait::info {
 namespace {
 
+void print_links(const BackendFacts& facts) {
+  if (facts.links.empty()) return;
+  fmt::print("        direct links\n");
+  for (std::size_t a = 0; a < facts.links.size(); ++a) {
+    fmt::print("          device {:<3}", facts.devices[a].ordinal);
+    for (std::size_t b = 0; b < facts.links.size(); ++b)
+      fmt::print("{:>4}", a == b ? "-" : std::to_string(facts.links[a][b]));
+    fmt::print("\n");
+  }
+  fmt::print("          the ring's order: {}\n", fmt::join(ring_order(facts.links), ","));
+}
+
 void print_backend(const BackendFacts& facts) {
   fmt::print("  {:<5} {}\n", name_of(facts.kind),
              !facts.built            ? "not built"
@@ -29,6 +41,7 @@ void print_backend(const BackendFacts& facts) {
         "us, a call in a graph {:.2f} us more\n",
         device.facts.link_bandwidth / 1e3, device.facts.hop_us, device.facts.launch_us);
   }
+  print_links(facts);
   if (facts.built && !facts.why_none.empty()) fmt::print("        {}\n", facts.why_none);
 }
 
