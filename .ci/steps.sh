@@ -87,7 +87,7 @@ columns() {
 }
 
 # Weight is paid by all who come later. Whoever needs more raises these, and says for what.
-readonly lines_of_code=66000 lines_of_tests=49000 lines_of_a_file=400 bytes_of_host_text=4500000
+readonly lines_of_code=68400 lines_of_tests=50700 lines_of_a_file=400 bytes_of_host_text=4500000
 weight() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
     awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '
@@ -235,7 +235,8 @@ hip_nvidia_compiles() {
     -DCMAKE_UNITY_BUILD=OFF
   local objects=CMakeFiles/plait.dir
   cmake --build --preset hip-nvidia --parallel "$(nproc)" --target \
-    $objects/backends/hip/{hip_backend,hip_range,ipc,lease}.cpp.o $objects/kernels/barrier.hip.cu.o
+    $objects/backends/hip/{hip_backend,hip_range,ipc,lease,program_memory,rocm_smi}.cpp.o \
+    $objects/kernels/barrier.hip.cu.o
 }
 
 # A missing or unusable ROCm or CUDA must be refused with one sentence.

@@ -80,6 +80,15 @@ std::unique_ptr<Backend> Backend::again() const {
   return open_backend(info().backend, info().ordinal);
 }
 
+MemoryOffer Backend::offer(void*, std::size_t, UniqueFd&) {
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} attaches no memory", name_of(info().backend)));
+}
+std::shared_ptr<SymmetricRange> Backend::attach(int, std::span<const MemoryOffer>,
+                                                std::span<UniqueFd>) {
+  return nullptr;
+}
+
 std::unique_ptr<Backend> open_backend(BackendKind kind, int ordinal) {
   const int count = device_count(kind);
   if (count == 0)

@@ -114,8 +114,8 @@ struct MemoryLimit {
   std::array<char, 112> name;  // for messages, ended by a zero
 };
 
-/// A symmetric allocation: the memory of every rank, mapped into this process. The destructor
-/// unmaps everything; the memory itself lives until the last rank has unmapped it.
+/// Symmetric memory: that of every rank, mapped into this process. The destructor unmaps
+/// everything.
 class SymmetricRange {
  public:
   virtual ~SymmetricRange() = default;
@@ -123,6 +123,15 @@ class SymmetricRange {
   virtual std::byte* address(int rank) const noexcept = 0;
   /// The view that kernels of rank `rank`, a rank of this process, get.
   virtual WindowView view(int rank) const noexcept = 0;
+  /// Whether a page is committed when this rank or a peer touches it.
+  virtual bool commits_on_touch() const noexcept { return false; }
+  /// Bytes of rank `rank`'s copy that are committed now. Call it only where `commits_on_touch`.
+  virtual std::size_t committed(int) const { return 0; }
+};
+
+/// Symmetric memory that the ranks allocate. It lives until the last rank has unmapped it.
+class ReservedRange : public SymmetricRange {
+ public:
   /// Creates this rank's memory, zeroed, and returns the descriptor that peers import. The peers'
   /// descriptors keep the memory alive.
   virtual UniqueFd create_local(int rank) = 0;
@@ -132,10 +141,23 @@ class SymmetricRange {
   /// lies on another node. What kernels here write there, a proxy sends. Ranges of device memory
   /// take only one such piece per copy. The rest of the copy has no memory here.
   virtual void stand_in(int rank, std::size_t offset, std::size_t bytes) = 0;
-  /// Whether a page is committed when this rank or a peer touches it.
-  virtual bool commits_on_touch() const noexcept { return false; }
-  /// Bytes of rank `rank`'s copy that are committed now. Call it only where `commits_on_touch`.
-  virtual std::size_t committed(int) const { return 0; }
+};
+
+/// The program's own memory, as its rank offers it to the others of its node, as bytes.
+struct MemoryOffer {
+  /// How other processes reach it: as a file, or memory of a device, whose descriptor goes beside
+  /// the offer; by a handle of the device's runtime; by a descriptor and a handle; or only by
+  /// system calls that read and write another process's memory.
+  enum class Way : std::uint32_t { descriptor, handle, both, system_calls };
+  Way way;
+  std::int32_t ordinal;          // its device
+  std::uint64_t process;         // that it belongs to; 0: not of this node
+  std::uint64_t address, bytes;  // in that process
+  std::uint64_t offset, mapped;  // of it in what others map, and the bytes of that
+  std::uint64_t place;           // of that in a file
+  std::array<std::byte, 64> handle;
+
+  bool has_descriptor() const { return way == Way::descriptor || way == Way::both; }
 };
 
 /// State that all objects of this process for one device share.
@@ -206,8 +228,18 @@ class Backend {
   /// share one range, so race checkers see one address per byte. `commit` is only a wish: device
   /// and pinned memory is always committed at once, and so is all memory on systems that could
   /// refuse a page when it is touched.
-  virtual std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                                  Commit commit = Commit::at_once) = 0;
+  virtual std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                                 Commit commit = Commit::at_once) = 0;
+  /// Describes memory of the program. Sets `descriptor` if the offer has one. Throws
+  /// Error(invalid_argument) with the reason if other ranks can't reach it.
+  virtual MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor);
+  /// Maps what the ranks of this node offer; `rank` is this one. `descriptors`: of those that have
+  /// one. None of the offers is of the way `system_calls`, unless it is of this process.
+  virtual std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+                                                 std::span<UniqueFd> descriptors);
+  /// A number that the memory has as long as it is allocated; 0 if it is not. Later memory at the
+  /// same addresses has another one. Takes a fraction of a microsecond.
+  virtual std::uint64_t memory_number(const void*, std::size_t) { return 0; }
   /// Whether `reserve` honours `Commit::on_touch`.
   virtual bool commits_on_touch() const { return false; }
   /// The limits of the memory of `reserve`, where the system ends processes that commit too much.

@@ -35,6 +35,7 @@ class CommunicatorState {
 
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
   void reserve();
+  void detach(const std::shared_ptr<Window>& window);
   void synchronize(StreamRef stream);
   bool test(StreamRef stream);
   std::size_t wait_any(std::span<const StreamRef> streams);

@@ -114,7 +114,25 @@ class DeviceGroup::Inside {
 };
 
 std::vector<std::shared_ptr<Window>> DeviceGroup::allocate_bytes(std::size_t bytes) {
-  return Inside(*this, "allocate_bytes")->allocate(bytes);
+  return Inside(*this, "allocate_bytes")->windows([&](Communicator& comm, std::size_t) {
+    return comm.allocate_bytes(bytes);
+  });
+}
+
+std::vector<std::shared_ptr<Window>> DeviceGroup::attach(std::span<void* const> pointers,
+                                                         std::size_t bytes) {
+  const Inside own(*this, "attach");
+  own->check_number("attach", "pointers", pointers.size());
+  return own->windows(
+      [&](Communicator& comm, std::size_t rank) { return comm.attach(pointers[rank], bytes); });
+}
+void DeviceGroup::detach(std::span<const std::shared_ptr<Window>> windows) {
+  const Inside own(*this, "detach");
+  own->check_number("detach", "windows", windows.size());
+  own->windows([&](Communicator& comm, std::size_t rank) {
+    comm.detach(windows[rank]);
+    return nullptr;
+  });
 }
 
 std::vector<Stream> DeviceGroup::create_streams() {

@@ -174,11 +174,12 @@ class DeviceGroupState {
     check_number(call, "send buffers", send.size());
     check_number(call, "recv buffers", recv.size());
   }
-  std::vector<std::shared_ptr<Window>> allocate(std::size_t bytes) {
+  /// `make(communicator, rank)` of every rank, side by side.
+  template <class Make>
+  std::vector<std::shared_ptr<Window>> windows(Make make) {
     std::vector<std::shared_ptr<Window>> windows(size());
     try {
-      threads_.run(size(),
-                   [&](std::size_t rank) { windows[rank] = ranks_[rank]->allocate_bytes(bytes); });
+      threads_.run(size(), [&](std::size_t rank) { windows[rank] = make(*ranks_[rank], rank); });
     } catch (const Error& error) {
       throw named(error);
     }

@@ -18,12 +18,18 @@
 
 namespace plait {
 
-enum class HandleKind : std::uint64_t { communicator = 1, buffer = 2, nccl_communicator = 3 };
+enum class HandleKind : std::uint64_t {
+  communicator = 1,
+  buffer = 2,
+  nccl_communicator = 3,
+  nccl_window = 4
+};
 
 constexpr std::string_view name_of(HandleKind kind) {
-  return kind == HandleKind::communicator ? "communicator"
-         : kind == HandleKind::buffer     ? "buffer"
-                                          : "NCCL communicator";
+  return kind == HandleKind::communicator  ? "communicator"
+         : kind == HandleKind::buffer      ? "buffer"
+         : kind == HandleKind::nccl_window ? "NCCL window"
+                                           : "NCCL communicator";
 }
 
 /// The number that a caller holds as a pointer: a serial number that is never used again, the place
@@ -155,8 +161,8 @@ class HandleTable {
     const bool was_given = id.serial() != 0 && id.serial() < next_serial;
     if (was_given && id.kind() == static_cast<std::uint64_t>(kind))
       throw error(fmt::format("{} {:#x} has been destroyed", name_of(kind), id.value));
-    for (const HandleKind other :
-         {HandleKind::communicator, HandleKind::buffer, HandleKind::nccl_communicator})
+    for (const HandleKind other : {HandleKind::communicator, HandleKind::buffer,
+                                   HandleKind::nccl_communicator, HandleKind::nccl_window})
       if (was_given && id.kind() == static_cast<std::uint64_t>(other))
         throw error(
             fmt::format("{:#x} is a {}, not a {}", id.value, name_of(other), name_of(kind)));

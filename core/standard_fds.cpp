@@ -22,7 +22,7 @@ bool is_open(int fd) {
 
 /// The descriptors that stand in for closed ones. The last user closes them, because one that
 /// closed its own would open a gap for the others.
-class StandIns {
+class Fillers {
  public:
   void enter() {
     const std::scoped_lock lock(mutex_);
@@ -51,7 +51,7 @@ class StandIns {
   int users_ = 0;
   std::array<bool, standard.size()> taken_{};
 };
-OfProcess<StandIns> stand_ins;  // a child of fork must not wait for a lock of its parent's threads
+OfProcess<Fillers> stand_ins;  // a child of fork must not wait for a lock of its parent's threads
 
 }  // namespace
 

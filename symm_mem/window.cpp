@@ -22,8 +22,20 @@ Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange>
     : backend_(std::move(backend)),
       range_(std::move(range)),
       rank_(rank),
+      local_(range_->address(rank)),
       bytes_(bytes),
       number_(number) {}
+
+Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
+               int ranks, void* local, std::size_t bytes, std::size_t number, Attachment attachment)
+    : backend_(std::move(backend)),
+      range_(std::move(range)),
+      rank_(rank),
+      ranks_(ranks),
+      local_(static_cast<std::byte*>(local)),
+      bytes_(bytes),
+      number_(number),
+      attachment_(std::move(attachment)) {}
 
 Window::~Window() {
   if (!origin_.is_here()) {
@@ -31,15 +43,30 @@ Window::~Window() {
     keep_for_ever(std::move(range_));
     return;
   }
+  unmap();
+}
+
+void Window::unmap() {
+  if (range_ == nullptr) return;
   try {
     const DeviceScope device(*backend_);
     backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
+    if (attachment_ && captured_.load(std::memory_order_relaxed))
+      attachment_->kept->push_back(std::move(range_));
     range_.reset();
   } catch (const std::exception&) {
     // A stream is being captured, or the device is lost. A kernel may still use the mapping, so it
     // stays for good.
     keep_for_ever(std::move(range_));
   }
+}
+
+void Window::detach() { unmap(); }
+
+bool Window::is_stale() const {
+  if (!attachment_ || attachment_->memory == 0) return false;
+  const DeviceScope device(*backend_);
+  return backend_->memory_number(local_, bytes_) != attachment_->memory;
 }
 
 namespace {
@@ -118,7 +145,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
   // Where threads of one process pretend to be on several nodes, each node has its own range.
   if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());
 
-  std::shared_ptr<SymmetricRange> range;
+  std::shared_ptr<ReservedRange> range;
   UniqueFd mine;
   agree(bootstrap_, what, [&] {
     range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
@@ -129,7 +156,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
 }
 
 /// Maps the copies of the ranks on this node, and takes stand-ins for all others.
-void SymmetricHeap::connect(SymmetricRange& range, const UniqueFd& mine, const char* what,
+void SymmetricHeap::connect(ReservedRange& range, const UniqueFd& mine, const char* what,
                             const StandIns& stand_ins) {
   const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
@@ -159,12 +186,16 @@ std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* w
   auto range = allocate_range(bytes, what, commit);
   auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bytes,
                                          ++allocations_);
+  enter(window);
+  return window;
+}
+
+void SymmetricHeap::enter(const std::shared_ptr<Window>& window) {
   std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
-  windows_[window->local()] = {window, bytes};
+  windows_[window->local()] = {window, window->bytes()};
   const auto& [last, entry] = *windows_.rbegin();
   lowest_ = reinterpret_cast<std::uintptr_t>(windows_.begin()->first);
   highest_ = reinterpret_cast<std::uintptr_t>(last) + entry.bytes;
-  return window;
 }
 
 std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
@@ -172,7 +203,9 @@ std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
   auto next = windows_.upper_bound(address);
   if (next == windows_.begin()) return nullptr;
   const auto& [begin, entry] = *std::prev(next);
-  return static_cast<std::size_t>(address - begin) <= entry.bytes ? entry.window.lock() : nullptr;
+  if (static_cast<std::size_t>(address - begin) > entry.bytes) return nullptr;
+  auto window = entry.window.lock();
+  return window && window->serves_collectives() ? window : nullptr;
 }
 
 std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {

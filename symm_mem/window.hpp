@@ -1,12 +1,14 @@
-// Symmetric memory: allocations of equal size on every rank, where every rank can reach every other
-// rank's copy.
+// Symmetric memory: allocations of equal size on every rank, or the program's own memory, where
+// every rank can reach every other rank's copy.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,22 +16,52 @@
 #include "bootstrap/nodes.hpp"
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
+#include "plait/calls_on_windows.hpp"
 
 namespace plait {
 
-/// One symmetric allocation, as one rank holds it.
+/// Ranges that live as long as their communicator.
+using KeptRanges = std::vector<std::shared_ptr<SymmetricRange>>;
+
+/// What a window of the program's memory has besides.
+struct Attachment {
+  WindowUse use;
+  std::uint64_t memory;              // its `Backend::memory_number`; 0: it has none
+  std::shared_ptr<KeptRanges> kept;  // of the heap
+};
+
+/// One piece of symmetric memory, as one rank holds it.
 class Window {
  public:
-  /// `number`: the number of this allocation in its heap, in the order of the calls, so equal on
-  /// all ranks.
+  /// `number`: the number of this window in its heap, in the order of the calls, so equal on all
+  /// ranks.
   Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
          std::size_t bytes, std::size_t number);
+  /// Of the program's memory at `local`. `range` is null if ranks reach it by system calls only.
+  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
+         int ranks, void* local, std::size_t bytes, std::size_t number, Attachment attachment);
   /// Waits for this rank's device, then unmaps. Does neither in a child made by fork. The peers'
   /// mappings keep this rank's memory alive until the peers unmap it, too, so no rank has to wait
   /// for another.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
+  /// Does now what the destructor would do. Only for the program's memory.
+  void detach();
+
+  bool is_attached() const noexcept { return attachment_.has_value(); }
+  /// Whether collectives may use it as symmetric memory.
+  bool serves_collectives() const noexcept {
+    return is_mapped() && (!attachment_ || attachment_->use == WindowUse::all_calls);
+  }
+  int ranks() const noexcept { return ranks_; }
+  /// False if it was detached, or ranks reach it by system calls only.
+  bool is_mapped() const noexcept { return range_ != nullptr; }
+  /// Whether the program has freed the memory. Peers may still have the old memory mapped.
+  bool is_stale() const;
+  /// Says that a graph will use the memory. From then on the mappings live as long as the
+  /// communicator, because a replay may come after `detach`.
+  void note_capture() const noexcept { captured_.store(true, std::memory_order_relaxed); }
 
   std::size_t bytes() const noexcept { return bytes_; }
   std::size_t number() const noexcept { return number_; }
@@ -38,7 +70,7 @@ class Window {
   /// For kernels: `view().peer_ptr(rank, offset)`.
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
-  std::byte* local() const noexcept { return range_->address(rank_); }
+  std::byte* local() const noexcept { return local_; }
   /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer. Of a
   /// copy on another node only parts with a stand-in may be used: memory of this node, from which
   /// the proxy sends.
@@ -47,14 +79,19 @@ class Window {
   }
 
  private:
+  void unmap();
+
   Origin origin_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<SymmetricRange> range_;
-  int rank_;
+  int rank_, ranks_ = 0;
+  std::byte* local_;
   std::size_t bytes_, number_;
+  std::optional<Attachment> attachment_;
+  mutable std::atomic<bool> captured_ = false;
 };
 
-/// A part of a copy on another node that has a stand-in (`SymmetricRange::stand_in`).
+/// A part of a copy on another node that has a stand-in (`ReservedRange::stand_in`).
 struct StandIn {
   std::size_t offset, bytes;
 };
@@ -85,31 +122,46 @@ class SymmetricHeap {
                                                  Commit commit = Commit::at_once,
                                                  const StandIns& stand_ins = {});
 
+  /// Collective. A window of the program's memory, which may have another size and address on each
+  /// rank. All ranks throw the same `Error`, and nothing is attached: `invalid_argument` if one
+  /// passes memory that its peers can't reach, that is not aligned to 16 bytes or that overlaps a
+  /// window, `no_peer_access` if devices can't reach it, `out_of_memory`.
+  std::shared_ptr<Window> attach(void* pointer, std::size_t bytes,
+                                 WindowUse use = WindowUse::all_calls);
+  /// Collective. When it returns, no rank has the memory mapped, except for graphs. All ranks throw
+  /// the same `Error`: `invalid_argument` if one passes no window of `attach`, or one that was
+  /// detached; `mismatch` if they pass different ones.
+  void detach(const std::shared_ptr<Window>& window);
+
   /// False if `pointer` lies outside the addresses from the first window to the last, as most
   /// ordinary memory does. Costs no search.
   bool may_hold(const void* pointer) const {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     return address >= lowest_ && address <= highest_;
   }
-  /// The window that has `pointer` inside or at the end of this rank's copy, or null. Local: never
-  /// communicates.
+  /// The window for collectives that has `pointer` inside or at the end of this rank's copy, or
+  /// null. Local: never communicates.
   std::shared_ptr<Window> at(const void* pointer) const;
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
-  /// How often memory has been allocated.
+  /// How often memory has been allocated, attached or detached.
   std::size_t allocations() const noexcept { return allocations_; }
 
  private:
   void check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
-  void connect(SymmetricRange& range, const UniqueFd& mine, const char* what,
+  void check_new(const void* pointer, std::size_t bytes);
+  std::shared_ptr<SymmetricRange> map(std::vector<MemoryOffer> offers, const UniqueFd& mine);
+  void enter(const std::shared_ptr<Window>& window);
+  void connect(ReservedRange& range, const UniqueFd& mine, const char* what,
                const StandIns& stand_ins);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
   const Nodes* nodes_;
   std::size_t allocations_ = 0;
+  std::shared_ptr<KeptRanges> kept_ = std::make_shared<KeptRanges>();
   struct Entry {
     std::weak_ptr<Window> window;
     std::size_t bytes = 0;  // so `at` needs no lock for pointers in no window, which are most

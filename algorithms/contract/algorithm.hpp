@@ -155,6 +155,10 @@ struct LaunchSetting {
   Statistics& statistics;
   const NodeSetting* nodes = nullptr;  // null on one node
   LaunchRecord* record = nullptr;      // null: what the call launches is not kept
+  /// Copies that the default stream is given go to another one: there, a copy between the memories
+  /// of two devices, as programs allocate it, waits for the default stream of both, and so for a
+  /// kernel that waits for this rank.
+  bool copies_aside = false;
 };
 
 /// The services with which an algorithm enqueues one call on one rank.
@@ -222,7 +226,10 @@ class LaunchContext {
   /// wait before it has given up.
   void copy(void* to, const void* from, std::size_t bytes) {
     if (setting_.record != nullptr) setting_.record->spoil();
-    if (bytes != 0) setting_.backend.copy(to, from, bytes, stream_);
+    if (bytes == 0) return;
+    const bool aside = setting_.copies_aside && stream_ == nullptr;
+    setting_.backend.copy(to, from, bytes, aside ? side_.fork(stream_) : stream_);
+    if (aside) side_.join(stream_);
   }
 
   /// Calls both functions, which launch and copy through this context. The work of `beside` runs

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/cuda_range.hpp"
 #include "backends/cuda/nvml.hpp"
+#include "backends/cuda/program_memory.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/gpu/gpu_backend.hpp"
 
@@ -59,6 +60,9 @@ struct CudaDevice : Runtime {
   static constexpr auto links_between = cuda::links_between;
   static constexpr auto make_range = cuda::make_range;
   static constexpr auto export_dma_buf = cuda::export_dma_buf;
+  static constexpr auto offer = cuda::offer;
+  static constexpr auto attach = cuda::attach;
+  static constexpr auto memory_number = cuda::memory_number;
 };
 
 const BackendRegistration registration(gpu::backend_entry<CudaDevice>());

@@ -50,7 +50,7 @@ std::size_t rounded(std::size_t bytes, std::size_t granularity) {
 
 /// Physical memory, mapped into a range. The mapping keeps the memory alive, so its handle is
 /// released at once.
-class CudaRange final : public SymmetricRange {
+class CudaRange final : public ReservedRange {
  public:
   CudaRange(int ranks, std::size_t bytes, std::size_t granularity, int ordinal)
       : ordinal_(ordinal),
@@ -164,7 +164,7 @@ class CudaRange final : public SymmetricRange {
 
 }  // namespace
 
-std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
+std::shared_ptr<ReservedRange> make_range(int ranks, std::size_t bytes, int ordinal) {
   return std::make_shared<CudaRange>(ranks, bytes, range_granularity(ordinal), ordinal);
 }
 

@@ -37,6 +37,9 @@ const Driver& driver() {
     find(d.import_handle, "cuMemImportFromShareableHandle");
     find(d.granularity, "cuMemGetAllocationGranularity");
     find(d.handle_for_range, "cuMemGetHandleForAddressRange");
+    find(d.retain, "cuMemRetainAllocationHandle");
+    find(d.pointer_attributes, "cuPointerGetAttributes");
+    find(d.pointer_attribute, "cuPointerGetAttribute");
     find(d.device, "cuDeviceGet");
     find(d.device_attribute, "cuDeviceGetAttribute");
     find(d.error_string, "cuGetErrorString");

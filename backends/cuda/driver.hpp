@@ -18,6 +18,9 @@ struct Driver {
   decltype(&cuMemImportFromShareableHandle) import_handle;
   decltype(&cuMemGetAllocationGranularity) granularity;
   decltype(&cuMemGetHandleForAddressRange) handle_for_range;
+  decltype(&cuMemRetainAllocationHandle) retain;
+  decltype(&cuPointerGetAttributes) pointer_attributes;
+  decltype(&cuPointerGetAttribute) pointer_attribute;
   decltype(&cuDeviceGet) device;
   decltype(&cuDeviceGetAttribute) device_attribute;
   decltype(&cuGetErrorString) error_string;

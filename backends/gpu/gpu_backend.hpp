@@ -2,8 +2,12 @@
 // hip/runtime.hpp). For `GpuBackend` it also has what differs beyond names:
 //   static DeviceInfo describe(int ordinal);
 //   static std::vector<int> links_between(const std::string& id, std::span<const std::string> ids);
-//   static std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
+//   static std::shared_ptr<ReservedRange> make_range(int ranks, std::size_t bytes, int ordinal);
 //   static DmaBuf export_dma_buf(void* address, std::size_t bytes);
+//   static MemoryOffer offer(void* pointer, std::size_t bytes, int ordinal, UniqueFd& descriptor);
+//   static std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+//                                                 std::span<UniqueFd> descriptors, int ordinal);
+//   static std::uint64_t memory_number(const void* pointer);
 #pragma once
 #include <fmt/format.h>
 
@@ -158,10 +162,22 @@ class GpuBackend final : public Backend {
   std::vector<MemoryLimit> memory_limits() const override {
     return info_.facts.peer_access ? std::vector<MemoryLimit>() : host::memory_limits();
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t,
-                                          Commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t,
+                                         Commit) override {
     if (info_.facts.peer_access) return Runtime::make_range(ranks, bytes, info_.ordinal);
     return std::make_shared<RegisteredRange<Runtime>>(ranks, bytes);
+  }
+  MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) override {
+    if (info_.facts.peer_access) return Runtime::offer(pointer, bytes, info_.ordinal, descriptor);
+    throw Error(ErrorCode::unsupported,
+                "no memory can be attached where devices do not reach each other's memory");
+  }
+  std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+                                         std::span<UniqueFd> descriptors) override {
+    return Runtime::attach(rank, offers, descriptors, info_.ordinal);
+  }
+  std::uint64_t memory_number(const void* pointer, std::size_t) override {
+    return Runtime::memory_number(pointer);
   }
   DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
     return Runtime::export_dma_buf(address, bytes);

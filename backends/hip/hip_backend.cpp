@@ -6,6 +6,7 @@
 
 #include "backends/gpu/gpu_backend.hpp"
 #include "backends/hip/hip_range.hpp"
+#include "backends/hip/program_memory.hpp"
 #include "backends/hip/rocm_smi.hpp"
 #include "backends/hip/runtime.hpp"
 
@@ -87,6 +88,9 @@ struct HipDevice : Runtime {
   static constexpr auto links_between = hip::links_between;
   static constexpr auto make_range = hip::make_range;
   static constexpr auto export_dma_buf = hip::export_dma_buf;
+  static constexpr auto offer = hip::offer;
+  static constexpr auto attach = hip::attach;
+  static constexpr auto memory_number = hip::memory_number;
 };
 
 const BackendRegistration registration(gpu::backend_entry<HipDevice>());

@@ -102,7 +102,7 @@ struct Offer {
 };
 
 /// The runtime chooses where it maps peers' memory, so kernels get a table of distances.
-class HipRange final : public SymmetricRange {
+class HipRange final : public ReservedRange {
  public:
   HipRange(int ranks, std::size_t bytes, int ordinal)
       : ordinal_(ordinal),
@@ -151,7 +151,7 @@ class HipRange final : public SymmetricRange {
     Lease::read(descriptor, std::as_writable_bytes(std::span(&offer, 1)));
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (offer.process == process_number()) {
-      enable_peer_access(rank, offer.ordinal);
+      enable_peer_access(ordinal_, rank, offer.ordinal);
       place(rank, offer.pointer);
     } else {
       try {
@@ -177,19 +177,6 @@ class HipRange final : public SymmetricRange {
     std::shared_ptr<std::byte> mapping;  // none for memory of this process
   };
 
-  void enable_peer_access(int rank, int peer_ordinal) const {
-    if (peer_ordinal == ordinal_) return;
-    int possible = 0;
-    Runtime::can_access_peer(&possible, ordinal_, peer_ordinal);
-    if (possible == 0)
-      throw Error(ErrorCode::no_peer_access,
-                  fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal_,
-                              rank, peer_ordinal));
-    const hipError_t status = Runtime::enable_peer_access.status(peer_ordinal, 0);
-    if (status == hipErrorPeerAccessAlreadyEnabled) gpu::StatusTraits<hipError_t>::forget();
-    else Runtime::enable_peer_access.check_status(status);
-  }
-
   void place(int rank, std::byte* pointer) {
     addresses_[static_cast<std::size_t>(rank)] = pointer;
     const std::ptrdiff_t distance = pointer - address(own_);
@@ -209,7 +196,7 @@ class HipRange final : public SymmetricRange {
 
 }  // namespace
 
-std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal) {
+std::shared_ptr<ReservedRange> make_range(int ranks, std::size_t bytes, int ordinal) {
   return std::make_shared<HipRange>(ranks, (bytes + granularity - 1) / granularity * granularity,
                                     ordinal);
 }

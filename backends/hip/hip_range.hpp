@@ -11,7 +11,7 @@ namespace plait::hip {
 inline constexpr std::size_t granularity = std::size_t{2} << 20;
 
 /// A range of `bytes` bytes per rank, rounded up to the granularity, for device `ordinal`.
-std::shared_ptr<SymmetricRange> make_range(int ranks, std::size_t bytes, int ordinal);
+std::shared_ptr<ReservedRange> make_range(int ranks, std::size_t bytes, int ordinal);
 
 /// No descriptor if the runtime refuses.
 DmaBuf export_dma_buf(void* address, std::size_t bytes);

@@ -74,8 +74,17 @@ class Cache {
   std::map<Key, Entry> entries_;
 };
 
-/// The start of the allocation that contains `pointer`.
-void* allocation_of(const void* pointer) {
+}  // namespace
+
+CurrentDevice::CurrentDevice(int ordinal) noexcept : ordinal_(ordinal) {
+  static_cast<void>(Runtime::get_device.status(&previous_));
+  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(ordinal_));
+}
+CurrentDevice::~CurrentDevice() {
+  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(previous_));
+}
+
+Allocation Allocation::of(const void* pointer) {
   hipDeviceptr_t base{};
   std::size_t size = 0;
 #if defined(__HIP_PLATFORM_NVIDIA__)
@@ -92,30 +101,19 @@ void* allocation_of(const void* pointer) {
   }();
   if (get_address_range(&base, &size, reinterpret_cast<hipDeviceptr_t>(pointer)) != CUDA_SUCCESS)
     throw Error(ErrorCode::backend, "cuMemGetAddressRange: not device memory of this process");
-  return reinterpret_cast<void*>(base);
+  return {reinterpret_cast<std::byte*>(base), size};
 #else
   gpu::check(hipMemGetAddressRange(&base, &size, const_cast<void*>(pointer)),
              "hipMemGetAddressRange");
-  return base;
+  return {static_cast<std::byte*>(base), size};
 #endif
 }
 
-}  // namespace
-
-CurrentDevice::CurrentDevice(int ordinal) noexcept : ordinal_(ordinal) {
-  static_cast<void>(Runtime::get_device.status(&previous_));
-  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(ordinal_));
-}
-CurrentDevice::~CurrentDevice() {
-  if (previous_ != ordinal_) static_cast<void>(Runtime::set_device.status(previous_));
-}
-
 IpcAddress IpcAddress::of(const void* pointer) {
-  void* base = allocation_of(pointer);
+  std::byte* const base = Allocation::of(pointer).base;
   IpcAddress address{};
   Runtime::get_ipc_handle(&address.handle, base);
-  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) -
-                                            static_cast<const std::byte*>(base));
+  address.offset = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base);
   return address;
 }
 
@@ -134,6 +132,19 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
   return {base + address.offset, [handle = address.handle, ordinal](std::byte*) {
             Cache::instance().release(handle, ordinal);
           }};
+}
+
+void enable_peer_access(int ordinal, int rank, int peer_ordinal) {
+  if (peer_ordinal == ordinal) return;
+  int possible = 0;
+  Runtime::can_access_peer(&possible, ordinal, peer_ordinal);
+  if (possible == 0)
+    throw Error(ErrorCode::no_peer_access,
+                fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal,
+                            rank, peer_ordinal));
+  const hipError_t status = Runtime::enable_peer_access.status(peer_ordinal, 0);
+  if (status == hipErrorPeerAccessAlreadyEnabled) gpu::StatusTraits<hipError_t>::forget();
+  else Runtime::enable_peer_access.check_status(status);
 }
 
 std::size_t open_ipc_count() { return Cache::instance().size(); }

@@ -19,6 +19,14 @@ class CurrentDevice {
   int previous_ = 0, ordinal_;
 };
 
+/// The allocation that contains an address.
+struct Allocation {
+  std::byte* base;
+  std::size_t bytes;
+  /// Throws Error(backend) unless it is device memory of this process.
+  static Allocation of(const void* pointer);
+};
+
 /// A place in an allocation: a handle stands for a whole allocation, but a pointer may point
 /// anywhere in it.
 struct IpcAddress {
@@ -35,6 +43,10 @@ struct IpcAddress {
 /// memory, Error(out_of_memory) if there is no memory to map it. The exporting process can't open
 /// its own handle and uses the pointer instead.
 std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
+
+/// Lets device `ordinal` use the memory of a device of this process, which is rank `rank`'s. Throws
+/// Error(no_peer_access) if it can't.
+void enable_peer_access(int ordinal, int rank, int peer_ordinal);
 
 /// Number of allocations that this process has open now.
 std::size_t open_ipc_count();

@@ -24,6 +24,7 @@
 #include "backends/host/host_stream.hpp"
 #include "backends/host/memory_limits.hpp"
 #include "backends/host/processes.hpp"
+#include "backends/host/program_memory.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -207,9 +208,19 @@ class HostBackend final : public Backend {
                 .load(std::memory_order_relaxed);
   }
   std::vector<MemoryLimit> memory_limits() const override { return host::memory_limits(); }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit commit) override {
     return shared_range(ranks, bytes, token, commit);
+  }
+  MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) override {
+    return host::offer(pointer, bytes, descriptor);
+  }
+  std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+                                         std::span<UniqueFd> descriptors) override {
+    return host::attach(rank, offers, descriptors);
+  }
+  std::uint64_t memory_number(const void* pointer, std::size_t bytes) override {
+    return host::memory_number(pointer, bytes);
   }
   bool commits_on_touch() const override { return !accounts_strictly(); }
   void use_host_memory() noexcept override {}

@@ -135,11 +135,11 @@ void HostRange::stand_in(int rank, std::size_t offset, std::size_t bytes) {
   }
 }
 
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
-                                             Commit commit) {
+std::shared_ptr<ReservedRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
+                                            Commit commit) {
   struct Ranges {
     std::mutex mutex;
-    std::map<std::uint64_t, std::weak_ptr<SymmetricRange>> by_token;
+    std::map<std::uint64_t, std::weak_ptr<ReservedRange>> by_token;
   };
   static OfProcess<Ranges> of_process;
   auto& [mutex, ranges] = of_process.get();

@@ -14,7 +14,7 @@ namespace plait::host {
 
 /// All ranks' copies of one symmetric allocation, one after the other. Ranks of a process may share
 /// one object. Each copy is a nameless file, so a killed process leaves nothing behind.
-class HostRange : public SymmetricRange {
+class HostRange : public ReservedRange {
  public:
   static constexpr std::size_t page = 4096;
 
@@ -64,7 +64,7 @@ class HostRange : public SymmetricRange {
 
 /// The range of this process for `token`: ranks that are threads get the range that the first of
 /// them made.
-std::shared_ptr<SymmetricRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
-                                             Commit commit);
+std::shared_ptr<ReservedRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,
+                                            Commit commit);
 
 }  // namespace plait::host

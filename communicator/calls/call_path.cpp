@@ -125,9 +125,11 @@ void CallPath::keep(KnownCall& known, const Request& request, const GroupPlan& p
   known.first = step.calls.front();
   known.algorithm = own_.algorithms.number_of(*step.algorithm);
   known.memory.clear();
+  known.attached.clear();
   for (const GroupedCall& call : plan.calls)
     for (const auto& window : {call.call.send_memory, call.call.recv_memory})
-      if (window != nullptr) known.memory.emplace_back(window);
+      if (window != nullptr)
+        (window->is_attached() ? known.attached : known.memory).emplace_back(window);
   known.keep(request, memory_state());
 } catch (const std::bad_alloc&) {
   known.state = KnownCall::State::empty;

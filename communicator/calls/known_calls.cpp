@@ -53,7 +53,11 @@ bool KnownCall::answers(const Request& request, const MemoryState& now) const {
          are_equal(call_.scale, request.call.scale) && are_equal(options_, request.options) &&
          std::equal(ends_.begin(), ends_.end(), request.ends.begin(), request.ends.end()) &&
          std::none_of(memory.begin(), memory.end(),
-                      [](const std::weak_ptr<const Window>& window) { return window.expired(); });
+                      [](const std::weak_ptr<const Window>& window) { return window.expired(); }) &&
+         std::none_of(attached.begin(), attached.end(), [](const auto& window) {
+           const auto living = window.lock();
+           return living == nullptr || !living->is_mapped() || living->is_stale();
+         });
 }
 
 void KnownCall::keep(const Request& request, const MemoryState& now) {

@@ -36,9 +36,10 @@ struct MemoryState {
 ///
 /// Why it need not be checked and planned again. What the checks and the choice depend on is in the
 /// request, is the same for the life of the communicator, or is compared here: the memory's state,
-/// and whether the symmetric memory in which the buffers lay still lives. (If it was freed, other
-/// memory may be at its addresses.) What a stream, a group, a capture or a broken communicator
-/// forbid is checked for each call. A launch itself may be repeated because graphs repeat it.
+/// and whether the symmetric memory in which the buffers lay still lives, also where it is the
+/// program's. (If it was freed, other memory may be at its addresses.) What a stream, a group, a
+/// capture or a broken communicator forbid is checked for each call. A launch itself may be
+/// repeated because graphs repeat it.
 struct KnownCall {
   bool answers(const Request& request, const MemoryState& now) const;
   /// Keeps the request and makes the call repeatable. The caller has filled in the rest.
@@ -48,7 +49,7 @@ struct KnownCall {
   std::size_t first = 0;      // the announcement whose number the launch has
   std::size_t algorithm = 0;  // its number
   LaunchRecord launch;
-  std::vector<std::weak_ptr<const Window>> memory;
+  std::vector<std::weak_ptr<const Window>> memory, attached;  // the latter is the program's
   enum class State { empty, repeatable, unrepeatable } state = State::empty;
 
  private:

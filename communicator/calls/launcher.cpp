@@ -17,6 +17,16 @@ CallLauncher::CallLauncher(CommunicatorResources& own, const CallPublisher& publ
 
 namespace {
 
+bool is_attached(const std::shared_ptr<const Window>& window) {
+  return window != nullptr && window->is_attached();
+}
+bool uses_attached(const GroupStep& step, const GroupPlan& plan) {
+  return std::any_of(step.calls.begin(), step.calls.end(), [&](std::size_t i) {
+    const PreparedCall& call = plan.calls[i].call;
+    return is_attached(call.send_memory) || is_attached(call.recv_memory);
+  });
+}
+
 /// Only a call by itself can be done already.
 bool needs_launch(const GroupStep& step, const GroupPlan& plan) {
   return step.calls.size() > 1 || !plan.calls[step.calls.front()].call.done_already;
@@ -71,6 +81,10 @@ void CallLauncher::launch(const GroupPlan& plan) {
   const NativeStream stream = plan.calls.front().stream;
   const bool captured = own_.order->enter(stream), several = plan.calls.size() > 1;
   if (several) join_before(plan, stream);
+  if (captured)
+    for (const GroupedCall& call : plan.calls)
+      for (const auto& window : {call.call.send_memory, call.call.recv_memory})
+        if (window != nullptr) window->note_capture();
   for (const GroupStep& step : plan.steps)
     if (needs_launch(step, plan)) run(step, plan, stream, captured);
   if (own_.other_nodes) own_.other_nodes->channels().launched(captured);
@@ -83,6 +97,8 @@ void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStr
   const bool captured = own_.order->enter(stream),
              is_message = call.announcements.front().kind != CallPublisher::Kind::collective;
   captures_messages_ = captures_messages_ || (captured && is_message);
+  for (const auto& attached : call.attached)
+    if (const auto window = attached.lock(); window && captured) window->note_capture();
   const LaunchRecord& launch = call.launch;
   own_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(), launch.args().size(),
                        watch(number, call.algorithm), stream);
@@ -113,7 +129,8 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
                               work_,
                               statistics_,
                               own_.other_nodes ? &own_.other_nodes->channels().setting() : nullptr,
-                              plan.record};
+                              plan.record,
+                              uses_attached(step, plan)};
   LaunchContext context(setting, stream, captured, sides_.of(captured),
                         own_.memory->granted(number), watch);
   if (alone) return step.algorithm->enqueue(first.call, first.buffers, step.shape, context);

@@ -80,6 +80,12 @@ std::shared_ptr<Window> CallPreparer::find(std::string_view what, const char* bu
                                            const void* pointer, std::size_t bytes) const {
   std::shared_ptr<Window> window = own_.heap.at(pointer);
   if (!window) return nullptr;
+  if (window->is_stale())
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: rank {}: {} = {} lies in memory at {} that was attached and has "
+                    "been freed since, without `detach`",
+                    what, own_.rank(), buffer, pointer, static_cast<const void*>(window->local())));
   const auto offset =
       static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - window->local());
   if (bytes <= window->bytes() - offset) return window;

@@ -146,7 +146,7 @@ class Board {
   std::shared_ptr<SymmetricRange> range_;
   /// What this rank has heard of ranks of other nodes. Ranks that are threads share `range_`, but
   /// hear at different times, and some hear of calls while others don't.
-  std::shared_ptr<SymmetricRange> copies_;
+  std::shared_ptr<ReservedRange> copies_;
   std::vector<std::byte*> pages_;  // of each rank, in one of the two
   const Nodes& nodes_;
   int rank_;

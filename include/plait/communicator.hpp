@@ -12,6 +12,7 @@
 #include "plait/buffer.hpp"
 #include "plait/call.hpp"
 #include "plait/calls_on_spans.hpp"
+#include "plait/calls_on_windows.hpp"
 #include "plait/collective_table.h"
 #include "plait/communicator_options.hpp"
 #include "plait/error.hpp"
@@ -40,18 +41,17 @@ class Selector;
 /// on this rank, like any call with a bad argument: the other ranks wait for it. Any thread may at
 /// any time call `abort`, `async_error`, `progress`, `create_stream`, `create_event`, `wrap_event`
 /// and the getters (`rank`, `size`, `backend_kind`, `describe`, `explain`, `chosen`). `StreamRef`
-/// says which calls of several threads wait for each other. Every call on a communicator that was
-/// moved from throws `Error(invalid_argument)`.
+/// says which calls of several threads wait for each other. Once moved from, it refuses any call.
 ///
-/// Over MPI, calls that are collective on the host call MPI on the calling thread: creating,
-/// splitting, duplicating, destroying, allocating, reserving, and with PLAIT_CHECK=1 every
-/// collective. MPI's thread level limits these (`make_mpi_bootstrap`). No other call uses MPI.
+/// Over MPI, calls that are collective on the host (creating, splitting, duplicating, destroying,
+/// allocating, attaching, reserving, and with PLAIT_CHECK=1 every collective) call MPI on the
+/// calling thread, as its thread level allows (`make_mpi_bootstrap`). No other call uses MPI.
 ///
 /// A communicator belongs to the process that created it. In a child made by fork every call except
 /// `rank` and `size` throws `Error(invalid_argument)`. There the destructors of communicators,
 /// buffers, streams, device groups and bootstraps do nothing, silently, also in exit handlers:
 /// neither the parent nor its peers notice. See docs/troubleshooting.md, "fork".
-class Communicator : public CallsOnSpans<Communicator> {
+class Communicator : public CallsOnSpans<Communicator>, public CallsOnWindows {
  public:
   /// Over any bootstrap. Collective. Afterwards the rank's device is the thread's current device;
   /// no other call changes that. Throws the same `Error` on all ranks if they disagree on settings
@@ -59,7 +59,7 @@ class Communicator : public CallsOnSpans<Communicator> {
   /// is slower. Ranks may be on several nodes (docs/nodes.md).
   static Communicator create(std::unique_ptr<Bootstrap> bootstrap,
                              const CommunicatorOptions& options = {});
-  /// A name of version 0.1, which does not compile: the compiler says what has taken its place.
+  /// A name of version 0.1: the compiler says what has taken its place.
   template <class Mpi, class... Options>
   static void from_mpi(const Mpi&, const Options&...) {
     static_assert(sizeof(Mpi) == 0,
@@ -358,12 +358,12 @@ class Communicator : public CallsOnSpans<Communicator> {
   std::string explain(const Call& call, const CallOptions& options = {}) const;
   /// Only the algorithm's name.
   std::string chosen(const Call& call, const CallOptions& options = {}) const;
-  /// True if the `bytes` bytes from `pointer` on lie in symmetric memory of this communicator.
-  /// Local.
+  /// Whether the `bytes` bytes from `pointer` on are its symmetric memory. Local.
   bool is_symmetric(const void* pointer, std::size_t bytes) const;
 
  private:
   friend CallsOnSpans<Communicator>;
+  friend CallsOnWindows;
   friend DeviceGroupState;
   friend Backend& backend_of(const Communicator& comm);  // for plait-bench, libnccl and tests alone
   friend const Selector& selector_of(const Communicator& comm);  // for libnccl alone

@@ -160,6 +160,11 @@ class DeviceGroup {
     return buffers;
   }
   std::vector<std::shared_ptr<Window>> allocate_bytes(std::size_t bytes);
+  /// Makes memory of the program symmetric, `bytes` bytes on each device; see
+  /// `Communicator::attach`.
+  std::vector<std::shared_ptr<Window>> attach(std::span<void* const> pointers, std::size_t bytes);
+  /// Ends that: the windows of one `attach`, in the order of the devices.
+  void detach(std::span<const std::shared_ptr<Window>> windows);
   /// One stream per device.
   std::vector<Stream> create_streams();
 

@@ -44,13 +44,13 @@ class Device final : public test::HostAsCuda {
     }
     ForwardingBackend::launch(kernel, shape, args, bytes, watch, stream);
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit commit) override {
     return range = ForwardingBackend::reserve(ranks, bytes, token, commit);
   }
 
   std::vector<ceiling::Args> launched;
-  std::shared_ptr<SymmetricRange> range;  // the last one
+  std::shared_ptr<ReservedRange> range;  // the last one
   static inline std::atomic<int> silent = -1;
 };
 

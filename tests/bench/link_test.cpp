@@ -69,8 +69,8 @@ class Device final : public test::HostAsCuda {
     if (bytes < mib) return ForwardingBackend::fill(to, value, bytes, stream);
     filled = static_cast<std::byte*>(to);
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit commit) override {
     return range = ForwardingBackend::reserve(ranks, bytes, token, commit);
   }
   std::unique_ptr<DeviceEvent> create_event(bool timed) override {
@@ -82,7 +82,7 @@ class Device final : public test::HostAsCuda {
 
   std::vector<Copy> copied;
   const std::byte* filled = nullptr;
-  std::shared_ptr<SymmetricRange> range;  // the last one
+  std::shared_ptr<ReservedRange> range;  // the last one
 };
 
 const BackendRegistration registration = test::stand_in_for_cuda<Device>();

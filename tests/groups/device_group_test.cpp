@@ -157,6 +157,43 @@ TEST_P(DeviceGroups, ABarrierOrdersTheStreams) {
 }
 
 /// Typed buffers of every collective, whose blocks' size is found out.
+TEST_P(SeveralDevices, MemoryOfTheProgramIsAttached) {
+  constexpr std::size_t count = 3000;
+  Gpus gpus(GetParam());
+  DeviceGroup& group = gpus.group;
+  std::vector<std::shared_ptr<void>> memory;
+  std::vector<void*> pointers;
+  std::vector<std::span<float>> spans;
+  std::vector<float> values(count);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    Backend& backend = backend_of(group.device(rank));
+    const DeviceScope device(backend);
+    memory.emplace_back(backend.allocate(count * sizeof(float)),
+                        [&backend](void* pointer) { backend.deallocate(pointer); });
+    pointers.push_back(memory.back().get());
+    spans.emplace_back(static_cast<float*>(pointers.back()), count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((rank + 2) * 1000 + i);
+    group.device(rank).copy(pointers.back(), values.data(), count * sizeof(float));
+    group.device(rank).synchronize();
+  }
+  expect_invalid([&] { group.attach(std::span(pointers).first(1), 16); }, "attach", "1 pointers");
+  const auto windows = group.attach(pointers, count * sizeof(float));
+  const std::vector<std::span<const float>> inputs(spans.begin(), spans.end());
+  group.all_reduce(inputs, spans, ReduceOp::sum, gpus.streams, {.algorithm = "twoshot"});
+  group.synchronize(gpus.streams);
+  const int n = ranks();
+  for (int rank = 0; rank < n; ++rank) {
+    group.device(rank).copy(values.data(), pointers[static_cast<std::size_t>(rank)],
+                            count * sizeof(float));
+    group.device(rank).synchronize();
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(values[i], static_cast<float>(500 * n * (n + 3)) +
+                               static_cast<float>(static_cast<std::size_t>(n) * i));
+  }
+  group.detach(windows);
+  EXPECT_FALSE(group.device(0).is_symmetric(pointers[0], 16));
+}
+
 TEST_P(DeviceGroups, TypedBuffers) {
   const int n = GetParam();
   const auto ranks = static_cast<std::size_t>(n);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -26,9 +27,21 @@ class DeviceArray {
     owned_ = device_ = static_cast<std::byte*>(backend_.allocate(size_));
     image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
   }
-  /// Symmetric memory. Collective.
+  /// Symmetric memory. Collective. With PLAIT_TEST_ATTACH=1 it is attached, and lies elsewhere in
+  /// its allocation on each rank.
   DeviceArray(Communicator& comm, std::size_t capacity)
-      : DeviceArray(backend_of(comm), comm.allocate<std::byte>(capacity + 2 * guard)) {}
+      : backend_(backend_of(comm)), size_(capacity + 2 * guard) {
+    if (std::getenv("PLAIT_TEST_ATTACH") != nullptr) {
+      constexpr std::size_t step = 16, most = 64;
+      owned_ = static_cast<std::byte*>(backend_.allocate(size_ + step * most));
+      device_ = owned_ + step * (static_cast<std::size_t>(comm.rank()) * 11 % most);
+      window_ = comm.attach(device_, size_);
+    } else {
+      buffer_ = comm.allocate<std::byte>(size_);
+      device_ = buffer_.data();
+    }
+    image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
+  }
   /// Symmetric memory that was allocated already, with room for the guards.
   DeviceArray(Backend& backend, Buffer<std::byte> buffer)
       : backend_(backend),
@@ -38,6 +51,7 @@ class DeviceArray {
     image_ = static_cast<std::byte*>(backend_.allocate_pinned(size_));
   }
   ~DeviceArray() {
+    window_.reset();
     if (owned_ != nullptr) backend_.deallocate(owned_);
     backend_.deallocate_pinned(image_);
   }
@@ -127,6 +141,7 @@ class DeviceArray {
 
   Backend& backend_;
   Buffer<std::byte> buffer_;
+  std::shared_ptr<Window> window_;
   std::size_t size_;
   std::size_t offset_ = 0, bytes_ = 0;
   std::byte* device_ = nullptr;

@@ -38,8 +38,8 @@ class ForwardingBackend : public Backend {
   void peek(std::span<const CopySpan> spans, NativeStream stream) override {
     target_->peek(spans, stream);
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit commit) override {
     return target_->reserve(ranks, bytes, token, commit);
   }
   DmaBuf export_dma_buf(void* address, std::size_t bytes) override {

@@ -22,8 +22,8 @@ class GrowingBackend final : public HostAsCuda {
   static inline std::function<void(std::size_t)> before_reserve;
 
   bool commits_on_touch() const override { return false; }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit) override {
     if (before_reserve) before_reserve(bytes);
     return ForwardingBackend::reserve(ranks, bytes, token, Commit::at_once);
   }

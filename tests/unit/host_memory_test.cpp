@@ -33,9 +33,9 @@ using testing::HasSubstr;
 std::atomic<int> refused_imports = 0;
 
 /// Memory of this rank only.
-class Unreachable final : public SymmetricRange {
+class Unreachable final : public ReservedRange {
  public:
-  explicit Unreachable(std::shared_ptr<SymmetricRange> own) : own_(std::move(own)) {}
+  explicit Unreachable(std::shared_ptr<ReservedRange> own) : own_(std::move(own)) {}
   std::byte* address(int rank) const noexcept override { return own_->address(rank); }
   WindowView view(int rank) const noexcept override { return own_->view(rank); }
   UniqueFd create_local(int rank) override { return own_->create_local(rank); }
@@ -48,7 +48,7 @@ class Unreachable final : public SymmetricRange {
   }
 
  private:
-  std::shared_ptr<SymmetricRange> own_;
+  std::shared_ptr<ReservedRange> own_;
 };
 
 /// The host target as devices of CUDA, each on its own.
@@ -59,8 +59,8 @@ class LonelyBackend final : public HostAsCuda {
     info_.facts.units = 16;  // GPUs have many
     info_.facts.block_threads = 16;
   }
-  std::shared_ptr<SymmetricRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
-                                          Commit commit) override {
+  std::shared_ptr<ReservedRange> reserve(int ranks, std::size_t bytes, std::uint64_t token,
+                                         Commit commit) override {
     auto range = ForwardingBackend::reserve(ranks, bytes, token, commit);
     if (info_.facts.peer_access) return std::make_shared<Unreachable>(std::move(range));
     return range;

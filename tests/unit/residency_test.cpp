@@ -63,7 +63,7 @@ class Recorder final : public ForwardingBackend {
 };
 
 /// Memory that no kernel looks at.
-class NoRange final : public SymmetricRange {
+class NoRange final : public ReservedRange {
  public:
   std::byte* address(int) const noexcept override { return nullptr; }
   WindowView view(int) const noexcept override { return {}; }

@@ -1,0 +1,237 @@
+#include "backends/host/program_memory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/attached_range.hpp"
+#include "core/process.hpp"
+#include "core/standard_fds.hpp"
+#include "plait/error.hpp"
+
+namespace plait::host {
+namespace {
+
+std::byte* pointer_at(std::uint64_t address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what was offered
+  return reinterpret_cast<std::byte*>(address);
+}
+
+/// A stretch of addresses with one file behind it, or none.
+struct Mapping {
+  std::uint64_t begin = 0, end = 0;
+  std::uint64_t offset = 0;  // of `begin` in the file
+  dev_t device = 0;
+  std::uint64_t inode = 0;  // 0: no file
+  bool shared = false, writable = false;
+  std::string path;
+
+  bool is_shared_file() const { return shared && inode != 0; }
+  std::uint64_t place_of(std::uint64_t address) const { return offset + (address - begin); }
+};
+
+/// Linux 6.11's question about one mapping (struct procmap_query of linux/fs.h).
+struct MappingQuery {
+  std::uint64_t size, flags, address, begin, end, vma_flags, page_size, offset, inode;
+  std::uint32_t major, minor, name_bytes, build_id_bytes;
+  std::uint64_t name, build_id;
+};
+
+/// /proc/self/maps. A child made by fork would see its parent's mappings by the parent's.
+struct MapsFile {
+  UniqueFd fd = new_fd([] { return ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC); });
+};
+
+/// Whether the system knew the question. `path`: whether it is wanted, which takes longer.
+bool ask(std::uint64_t address, bool path, std::optional<Mapping>& found) {
+  static OfProcess<MapsFile> maps;
+  std::string name(path ? 4096 : 0, '\0');
+  MappingQuery query{};
+  query.size = sizeof query;
+  query.address = address;
+  if (path) {
+    query.name = reinterpret_cast<std::uintptr_t>(name.data());
+    query.name_bytes = name.size();
+  }
+  if (::ioctl(maps.get().fd.get(), _IOWR('f', 17, MappingQuery), &query) != 0)
+    return errno == ENOENT;
+  constexpr std::uint64_t writable = 2, shared = 8;
+  found = {query.begin,
+           query.end,
+           query.offset,
+           makedev(query.major, query.minor),
+           query.inode,
+           (query.vma_flags & shared) != 0,
+           (query.vma_flags & writable) != 0,
+           name.c_str()};
+  return true;
+}
+
+std::optional<Mapping> search(std::uint64_t address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapping m;
+    std::array<char, 5> rights{};
+    unsigned major = 0, minor = 0;
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %x:%x %lu %n", &m.begin, &m.end, rights.data(),
+                    &m.offset, &major, &minor, &m.inode, &path) < 7 ||
+        address < m.begin || address >= m.end)
+      continue;
+    m.device = makedev(major, minor);
+    m.writable = rights[1] == 'w';
+    m.shared = rights[3] == 's';
+    m.path = line.substr(static_cast<std::size_t>(path));
+    return m;
+  }
+  return std::nullopt;
+}
+
+std::optional<Mapping> mapping_at(std::uint64_t address, bool path = false) {
+  std::optional<Mapping> found;
+  return ask(address, path, found) ? found : search(address);
+}
+
+/// The mapping that `pointer` lies in, extended by those behind it as far as they continue the same
+/// file. None if a page is not mapped. `path`: as for `ask`.
+std::optional<Mapping> mapping_of(const void* pointer, std::size_t bytes, bool path = false) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  auto whole = mapping_at(address, path);
+  while (whole && whole->end < address + bytes) {
+    const auto next = mapping_at(whole->end);
+    if (!next) return std::nullopt;
+    whole->writable = whole->writable && next->writable;
+    if (next->inode != whole->inode || next->device != whole->device ||
+        next->shared != whole->shared || next->offset != whole->place_of(next->begin))
+      whole->inode = 0;
+    whole->end = next->end;
+  }
+  return whole;
+}
+
+/// Whether `fd` is the file of the mapping. The system names a file's device otherwise where file
+/// systems lie over each other, so a mapping is compared with a mapping.
+bool is_file_of(const Mapping& mapping, int fd) {
+  struct stat file {};
+  if (::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) ||
+      (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+    return false;
+  void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) return false;
+  const auto found = mapping_at(reinterpret_cast<std::uintptr_t>(page));
+  ::munmap(page, 1);
+  return found && found->inode == mapping.inode && found->device == mapping.device;
+}
+
+/// A descriptor of the mapping's file: opened by its name, or, as for memory files, one that the
+/// program has open. A process with many rights can open it in any case. Not valid if there is none
+/// that can be written to.
+UniqueFd open_file(const Mapping& mapping) {
+  const auto is_it = [&](int fd) { return is_file_of(mapping, fd); };
+  for (const std::string& path :
+       {mapping.path, fmt::format("/proc/self/map_files/{:x}-{:x}", mapping.begin, mapping.end)}) {
+    UniqueFd opened = new_fd([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
+    if (opened.valid() && is_it(opened.get())) return opened;
+  }
+  UniqueFd found;
+  DIR* const all = ::opendir("/proc/self/fd");
+  if (all == nullptr) return found;
+  while (const dirent* entry = ::readdir(all)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || !is_it(fd)) continue;
+    found = new_fd([&] { return ::fcntl(fd, F_DUPFD_CLOEXEC, 0); });
+    break;
+  }
+  ::closedir(all);
+  return found;
+}
+
+std::shared_ptr<const void> map(const MemoryOffer& offer, const UniqueFd& file) {
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      static_cast<std::uint64_t>(facts.st_size) < offer.place + offer.offset + offer.bytes)
+    throw Error(ErrorCode::backend, "the file behind the memory of a rank is shorter than that");
+  void* const base = ::mmap(nullptr, offer.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                            static_cast<off_t>(offer.place));
+  if (base == MAP_FAILED)
+    throw Error(errno == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::backend,
+                fmt::format("mmap of {} bytes: {}", offer.mapped, std::strerror(errno)));
+  return {base, [bytes = offer.mapped](const void* memory) {
+            ::munmap(const_cast<void*>(memory), bytes);
+          }};
+}
+
+}  // namespace
+
+MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) {
+  const auto mapping = mapping_of(pointer, bytes, true);
+  if (!mapping || !mapping->writable)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} with {} bytes is no memory that this process can write to", pointer,
+                            bytes));
+  MemoryOffer offer{.way = MemoryOffer::Way::system_calls,
+                    .ordinal = ::getpid(),
+                    .process = process_number(),
+                    .address = reinterpret_cast<std::uintptr_t>(pointer),
+                    .bytes = bytes,
+                    .offset = 0,
+                    .mapped = 0,
+                    .place = 0,
+                    .handle = {}};
+  if (mapping->is_shared_file()) descriptor = open_file(*mapping);
+  if (!descriptor.valid()) return offer;
+  offer.way = MemoryOffer::Way::descriptor;
+  offer.offset = offer.address - mapping->begin;
+  offer.mapped = mapping->end - mapping->begin;
+  offer.place = mapping->offset;
+  return offer;
+}
+
+std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+                                       std::span<UniqueFd> descriptors) {
+  std::vector<std::byte*> addresses;
+  std::vector<std::shared_ptr<const void>> mappings;
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    const MemoryOffer& offer = offers[peer];
+    if (offer.process == process_number()) {
+      addresses.push_back(pointer_at(offer.address));
+    } else if (offer.process == 0) {  // of another node
+      addresses.push_back(pointer_at(offers[static_cast<std::size_t>(rank)].address));
+    } else {
+      auto base = map(offer, descriptors[peer]);
+      addresses.push_back(static_cast<std::byte*>(const_cast<void*>(base.get())) + offer.offset);
+      mappings.push_back(std::move(base));
+    }
+  }
+  return std::make_shared<AttachedRange>(
+      rank, std::move(addresses), std::move(mappings), [](const auto& distances) {
+        const auto table = std::make_shared<const std::vector<std::ptrdiff_t>>(distances);
+        return std::shared_ptr<const std::ptrdiff_t>(table, table->data());
+      });
+}
+
+std::uint64_t memory_number(const void* pointer, std::size_t bytes) {
+  const auto mapping = mapping_of(pointer, bytes);
+  if (!mapping || !mapping->is_shared_file()) return 0;
+  const std::uint64_t place = mapping->place_of(reinterpret_cast<std::uintptr_t>(pointer));
+  return (((mapping->inode * 0x9e3779b97f4a7c15u) ^ mapping->device) * 0x9e3779b97f4a7c15u ^
+          place) |
+         1;
+}
+
+}  // namespace plait::host

@@ -1,0 +1,152 @@
+// Windows of the program's own memory. Every rank describes its memory, sees all descriptions, and
+// then all decide alike.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/bootstrap_hooks.hpp"
+#include "core/standard_fds.hpp"
+#include "plait/error.hpp"
+#include "symm_mem/descriptor_exchange.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait {
+namespace {
+
+constexpr const char* attaching = "attach";
+constexpr const char* detaching = "detach";
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Whether every rank of the node can map the memory of every other.
+bool can_map(const std::vector<MemoryOffer>& offers) {
+  std::uint64_t process = 0;
+  bool is_one_process = true, has_private = false;
+  for (const MemoryOffer& offer : offers) {
+    if (offer.process == 0) continue;
+    is_one_process = is_one_process && (process == 0 || process == offer.process);
+    process = offer.process;
+    has_private = has_private || offer.way == MemoryOffer::Way::system_calls;
+  }
+  return is_one_process || !has_private;
+}
+
+}  // namespace
+
+/// The pack of a GPU's kernels has 16 bytes, and all ranks' memory must be aligned alike.
+void SymmetricHeap::check_new(const void* pointer, std::size_t bytes) {
+  constexpr std::uintptr_t alignment = 16;
+  const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+  if (pointer == nullptr) refuse("the pointer is null");
+  if (bytes == 0) refuse("{} with 0 bytes", pointer);
+  if (begin % alignment != 0) refuse("{} is not aligned to {} bytes", pointer, alignment);
+  if (bytes > UINTPTR_MAX - begin) refuse("{} with {} bytes overflows", pointer, bytes);
+  std::erase_if(windows_, [&](const auto& entry) {
+    const auto window = entry.second.window.lock();
+    if (!window || window->is_stale()) return true;
+    const auto other = reinterpret_cast<std::uintptr_t>(entry.first);
+    if (begin < other + window->bytes() && other < begin + bytes)
+      refuse("{} with {} bytes overlaps the symmetric memory at {} with {}", pointer, bytes,
+             static_cast<const void*>(entry.first), window->bytes());
+    return false;
+  });
+}
+
+std::shared_ptr<SymmetricRange> SymmetricHeap::map(std::vector<MemoryOffer> offers,
+                                                   const UniqueFd& mine) {
+  Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
+  std::vector<UniqueFd> descriptors(offers.size());
+  const auto exchange = [&] {
+    if (std::none_of(offers.begin(), offers.end(),
+                     [](const MemoryOffer& offer) { return offer.has_descriptor(); }))
+      return;
+    // All ranks take part in an exchange.
+    const UniqueFd nothing = mine.valid()
+                                 ? UniqueFd()
+                                 : new_fd([] { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); });
+    auto found = on_behalf_of(
+        here, attaching, [&] { return exchange_descriptors(here, mine.valid() ? mine : nothing); });
+    std::size_t next = 0;
+    for (std::size_t rank = 0; rank < offers.size(); ++rank)
+      if (offers[rank].process != 0) descriptors[rank] = std::move(found[next++]);
+  };
+  // It throws on all ranks of a node. Other nodes would go on.
+  if (nodes_ == nullptr) exchange();
+  else agree(bootstrap_, attaching, exchange);
+  std::shared_ptr<SymmetricRange> range;
+  agree(bootstrap_, attaching,
+        [&] { range = backend_->attach(bootstrap_.rank(), offers, descriptors); });
+  return range;
+}
+
+std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, WindowUse use) {
+  const StandardFdsTaken taken;
+  const BootstrapHooks::Purpose purpose(bootstrap_, attaching);
+  MemoryOffer offer{};
+  UniqueFd descriptor;
+  std::uint64_t memory = 0;
+  agree(bootstrap_, attaching, [&] {
+    check_new(pointer, bytes);
+    offer = backend_->offer(pointer, bytes, descriptor);
+    memory = backend_->memory_number(pointer, bytes);
+  });
+  auto offers = on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(offer); });
+  for (int rank = 0; nodes_ != nullptr && rank < bootstrap_.size(); ++rank)
+    if (!nodes_->is_here(rank)) offers[static_cast<std::size_t>(rank)].process = 0;
+  // Ranks of all nodes make equal choices.
+  struct Reach {
+    bool maps, reads;
+  } reach{can_map(offers), backend_->info().facts.peer_reads};
+  if (nodes_ != nullptr) {
+    const auto all =
+        on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(reach); });
+    for (const Reach& other : all) reach = {reach.maps && other.maps, reach.reads && other.reads};
+  }
+  if (!reach.maps && !reach.reads)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: this memory belongs to single processes, and the system does not "
+                            "let them read each other's (docs/symmetric-memory.md)",
+                            attaching));
+  std::shared_ptr<SymmetricRange> range;
+  if (reach.maps) range = map(std::move(offers), descriptor);
+  auto window =
+      std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(),
+                               pointer, bytes, ++allocations_, Attachment{use, memory, kept_});
+  enter(window);
+  return window;
+}
+
+void SymmetricHeap::detach(const std::shared_ptr<Window>& window) {
+  const BootstrapHooks::Purpose purpose(bootstrap_, detaching);
+  agree(bootstrap_, detaching, [&] {
+    if (window == nullptr) refuse("the window is null");
+    const auto entry = windows_.find(window->local());
+    if (!window->is_attached() || entry == windows_.end() || entry->second.window.lock() != window)
+      refuse(
+          "the window of {} is not attached here: it was allocated, or detached before, or "
+          "belongs to another communicator",
+          static_cast<const void*>(window->local()));
+  });
+  const auto numbers =
+      on_behalf_of(bootstrap_, detaching, [&] { return bootstrap_.all_gather(window->number()); });
+  for (std::size_t rank = 1; rank < numbers.size(); ++rank)
+    if (numbers[rank] != numbers[0])
+      throw Error(ErrorCode::mismatch, fmt::format("{}: rank {} passed window {}, rank 0 passed {}",
+                                                   detaching, rank, numbers[rank], numbers[0]));
+  windows_.erase(window->local());
+  ++allocations_;
+  window->detach();
+  // The caller may free the memory now, because no peer has it mapped.
+  agree(bootstrap_, detaching, [] {});
+}
+
+}  // namespace plait

@@ -1,0 +1,283 @@
+// Memory of the program's own, attached by ranks that are processes of the host: memory files,
+// MPI's shared windows, memory that peers can only read by system calls; what was freed without
+// detach; and random steps of all of these. To be run by mpirun with two ranks or more.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plait/mpi.hpp"
+#include "support/covering.hpp"
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+#include "support/run_tests.hpp"
+
+namespace plait::test {
+namespace {
+
+constexpr std::size_t page = 4096, count = 5000;
+
+enum class Kind { file, private_memory };
+
+/// Mapped memory, at `at` if that is given.
+class Mapped {
+ public:
+  explicit Mapped(Kind kind, std::size_t pages = 8, void* at = nullptr) : bytes_(pages * page) {
+    const int fd = kind == Kind::file ? memfd_create("program", MFD_CLOEXEC) : -1;
+    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes_)) != 0) std::abort();
+    const int flags = kind == Kind::file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    base_ = map(at, flags | (at == nullptr ? 0 : MAP_FIXED_NOREPLACE), fd);
+    if (base_ == MAP_FAILED) base_ = map(nullptr, flags, fd);  // Plait may have mappings there
+    if (base_ == MAP_FAILED) std::abort();
+    fd_ = fd;  // by which it is found
+  }
+  ~Mapped() {
+    if (base_ != nullptr) munmap(base_, bytes_);
+    if (fd_ >= 0) close(fd_);
+  }
+  Mapped(Mapped&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)),
+        bytes_(other.bytes_),
+        fd_(std::exchange(other.fd_, -1)) {}
+  Mapped& operator=(Mapped&&) = delete;
+  std::byte* base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* map(void* at, int flags, int fd) const {
+    return static_cast<std::byte*>(mmap(at, bytes_, PROT_READ | PROT_WRITE, flags, fd, 0));
+  }
+
+  std::byte* base_ = nullptr;
+  std::size_t bytes_;
+  int fd_ = -1;
+};
+
+float value(std::uint64_t call, int rank, std::size_t i) {
+  return static_cast<float>(hash(call, static_cast<std::uint64_t>(rank), i) % 1000);
+}
+/// An all-reduce in place of hashed values, compared with their sums.
+void expect_sum(Communicator& comm, void* memory, std::size_t values, std::uint64_t call,
+                const CallOptions& options = {}) {
+  auto* const data = static_cast<float*>(memory);
+  for (std::size_t i = 0; i < values; ++i) data[i] = value(call, comm.rank(), i);
+  comm.all_reduce(data, data, values, DataType::f32, ReduceOp::sum, {}, options);
+  comm.synchronize();
+  for (std::size_t i = 0; i < values; ++i) {
+    float sum = 0;
+    for (int rank = 0; rank < comm.size(); ++rank) sum += value(call, rank, i);
+    ASSERT_EQ(data[i], sum) << "call " << call << ", element " << i << ", rank " << comm.rank();
+  }
+}
+
+Communicator make() { return make_communicator(MPI_COMM_WORLD, test_options()); }
+const CallOptions needs_symmetric{.algorithm = "twoshot"};
+
+TEST(MpiAttach, MemoryFiles) {
+  Communicator comm = make();
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  Mapped memory(Kind::file, 8 + rank);
+  std::byte* const at = memory.base() + 48 * rank;
+  const auto window = comm.attach(at, memory.bytes() - 48 * rank);
+  for (std::uint64_t call = 0; call < 4; ++call) expect_sum(comm, at, count, call, needs_symmetric);
+  comm.detach(window);
+  expect_sum(comm, at, count, 9);
+}
+
+/// A mapping of a part of a file, which a neighbouring mapping continues.
+TEST(MpiAttach, PiecesOfFiles) {
+  Communicator comm = make();
+  Mapped memory(Kind::file, 16);
+  ASSERT_EQ(mprotect(memory.base() + 3 * page, page, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+  const auto window = comm.attach(memory.base() + 2 * page, 6 * page);
+  expect_sum(comm, memory.base() + 2 * page, count, 1, needs_symmetric);
+  comm.detach(window);
+}
+
+/// Open MPI's segment of a rank may begin at an odd multiple of 8.
+TEST(MpiAttach, SharedWindowsOfMpi) {
+  Communicator comm = make();
+  MPI_Win win{};
+  void* base = nullptr;
+  constexpr std::size_t bytes = count * sizeof(float) + 16;
+  MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+  std::size_t room = bytes;
+  void* aligned = std::align(16, count * sizeof(float), base, room);
+  const auto window = comm.attach(aligned, count * sizeof(float));
+  expect_sum(comm, aligned, count, 1, needs_symmetric);
+  comm.detach(window);
+  MPI_Win_free(&win);
+}
+
+/// Such memory stays ordinary for calls.
+TEST(MpiAttach, PrivateMemory) {
+  Communicator comm = make();
+  Mapped memory(Kind::private_memory);
+  if (const auto error = error_of([&] {
+        const auto window = comm.attach(memory.base(), memory.bytes());
+        EXPECT_FALSE(comm.is_symmetric(memory.base(), 1));
+        expect_sum(comm, memory.base(), count, 1);
+        comm.detach(window);
+      }))
+    expect_error(error, ErrorCode::unsupported, testing::HasSubstr("read each other's"));
+}
+
+/// One rank's memory is private, so no rank's is symmetric.
+TEST(MpiAttach, MixedMemory) {
+  Communicator comm = make();
+  Mapped memory(comm.rank() == 1 ? Kind::private_memory : Kind::file);
+  std::shared_ptr<Window> window;
+  if (error_of([&] { window = comm.attach(memory.base(), memory.bytes()); })) return;
+  EXPECT_FALSE(comm.is_symmetric(memory.base(), 1));
+  expect_sum(comm, memory.base(), count, 1);
+  comm.detach(window);
+}
+
+/// Freed without detach, and the addresses used again: an error, never old memory.
+TEST(MpiAttach, FreedMemoryIsNoticed) {
+  Communicator comm = make();
+  auto memory = std::make_unique<Mapped>(Kind::file);
+  std::byte* const at = memory->base();
+  const std::size_t bytes = memory->bytes();
+  auto window = comm.attach(at, bytes);
+  for (std::uint64_t call = 0; call < 4; ++call) expect_sum(comm, at, count, call);  // known
+  memory.reset();
+  const Mapped again(Kind::file, bytes / page, at);
+  ASSERT_EQ(again.base(), at);
+  expect_invalid(
+      [&] {
+        comm.all_reduce(reinterpret_cast<float*>(at), reinterpret_cast<float*>(at), count,
+                        DataType::f32, ReduceOp::sum);
+      },
+      "freed since, without `detach`");
+  const auto renewed = comm.attach(at, bytes);
+  expect_sum(comm, at, count, 7, needs_symmetric);
+  window.reset();
+  expect_sum(comm, at, count, 8, needs_symmetric);
+  comm.detach(renewed);
+}
+
+std::size_t lines_of(const char* file) {
+  std::ifstream all(file);
+  return static_cast<std::size_t>(
+      std::count(std::istreambuf_iterator<char>(all), std::istreambuf_iterator<char>(), '\n'));
+}
+std::size_t open_files() {
+  std::size_t open = 0;
+  for (int fd = 0; fd < 1024; ++fd) open += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return open;
+}
+
+TEST(MpiAttach, ManyRoundsLeaveNothing) {
+  Communicator comm = make();
+  Mapped memory(Kind::file);
+  const auto round = [&] { comm.detach(comm.attach(memory.base(), memory.bytes())); };
+  for (int i = 0; i < 10; ++i) round();
+  const std::size_t maps = lines_of("/proc/self/maps"), files = open_files();
+  for (int i = 0; i < 1000; ++i) round();
+  EXPECT_LE(lines_of("/proc/self/maps"), maps + 4);
+  EXPECT_EQ(open_files(), files);
+  expect_sum(comm, memory.base(), count, 3);
+}
+
+/// Random steps, the same on all ranks: memory comes, is attached, used, detached, freed with and
+/// without detach, and comes again at the same addresses; children come and go.
+class Steps {
+ public:
+  Steps(Communicator& comm, std::uint64_t seed) : comm_(comm), seed_(seed), pieces_(5) {}
+
+  void step(std::uint64_t i) {
+    Piece& piece = pieces_[pick(i, 1) % pieces_.size()];
+    const std::uint64_t what = pick(i, 2) % 10;
+    if (piece.memory == nullptr) return allocate(piece, i);
+    if (what == 0) return fork_child(piece);
+    if (what <= 2) return piece.window == nullptr ? attach(piece) : detach(piece);
+    if (what == 3) return free(piece, i);
+    use(piece, i);
+  }
+
+ private:
+  struct Piece {
+    Kind kind{};
+    std::unique_ptr<Mapped> memory;
+    std::shared_ptr<Window> window;
+    void* last = nullptr;  // where it was
+  };
+  std::uint64_t pick(std::uint64_t i, std::uint64_t of) const { return hash(seed_, of, i); }
+
+  void allocate(Piece& piece, std::uint64_t i) {
+    piece.kind = pick(i, 3) % 4 == 0 ? Kind::private_memory : Kind::file;
+    piece.memory = std::make_unique<Mapped>(piece.kind, 6, piece.last);
+    piece.last = piece.memory->base();
+  }
+  void attach(Piece& piece) {
+    static_cast<void>(error_of(  // where no process reads another's memory
+        [&] { piece.window = comm_.attach(piece.memory->base(), piece.memory->bytes()); }));
+  }
+  void detach(Piece& piece) {
+    comm_.detach(piece.window);
+    piece.window.reset();
+  }
+  void free(Piece& piece, std::uint64_t i) {
+    comm_.barrier();  // a peer may still be in a call
+    comm_.synchronize();
+    if (piece.window != nullptr && pick(i, 4) % 2 == 0) detach(piece);
+    piece.memory.reset();
+    piece.window.reset();
+  }
+  void use(Piece& piece, std::uint64_t i) {
+    const std::size_t values = pick(i, 5) % 6000 + 1;
+    const bool symmetric = comm_.is_symmetric(piece.memory->base(), 1);
+    EXPECT_EQ(symmetric, piece.window != nullptr && piece.kind == Kind::file);
+    expect_sum(comm_, piece.memory->base(), values, i,
+               symmetric && pick(i, 6) % 2 == 0 ? needs_symmetric : CallOptions{});
+  }
+  void fork_child(const Piece& piece) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool refused =
+          error_of([&] { comm_.attach(piece.memory->base(), piece.memory->bytes()); }).has_value();
+      _exit(refused ? 0 : 1);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+
+  Communicator& comm_;
+  std::uint64_t seed_;
+  std::vector<Piece> pieces_;
+};
+
+TEST(MpiAttach, RandomSteps) {
+  Communicator comm = make();
+  Steps steps(comm, 46);
+  for (std::uint64_t i = 0; i < unless_full(2000, 100000) && !HasFailure(); ++i) steps.step(i);
+}
+
+}  // namespace
+}  // namespace plait::test
+
+int main(int argc, char** argv) {
+  setenv("PLAIT_BACKEND", "host", 1);
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  testing::InitGoogleTest(&argc, argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int failed = plait::test::run_tests(rank);
+  MPI_Finalize();
+  return failed;
+}
