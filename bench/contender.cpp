@@ -168,7 +168,7 @@ class CutContender final : public Contender {
 
 Task Contender::task_for(const Call& operation, std::size_t bytes, bool in_place, int rank,
                          int ranks, std::size_t offset) const {
-  Task task = make_task(operation, bytes, in_place, memory_ == Memory::symmetric, arena_, rank,
+  Task task = make_task(operation, bytes, in_place, memory_ != Memory::ordinary, arena_, rank,
                         ranks, offset);
   return wants_uneven_blocks(operation.collective) ? with_uneven_blocks(std::move(task)) : task;
 }

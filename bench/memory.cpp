@@ -1,6 +1,8 @@
 #include "bench/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -28,6 +30,33 @@ Allocate ordinary_memory(Communicator& comm) {
                                     [&backend](void* pointer) { backend.deallocate(pointer); });
     });
     return Allocation{static_cast<std::byte*>(owner.get()), owner};
+  };
+}
+
+Allocate attached_memory(Communicator& comm) {
+  if (comm.backend_kind() != BackendKind::host)
+    return [&comm, ordinary = ordinary_memory(comm)](std::size_t bytes) {
+      const Allocation memory = ordinary(bytes);
+      struct Attached {
+        Allocation memory;
+        std::shared_ptr<Window> window;
+      };
+      const auto both =
+          std::make_shared<Attached>(Attached{memory, comm.attach(memory.data, bytes)});
+      return Allocation{memory.data, both};
+    };
+  return [&comm](std::size_t bytes) {
+    struct File {
+      std::shared_ptr<ReservedRange> range;
+      UniqueFd descriptor;  // by which it is found
+      std::shared_ptr<Window> window;
+    };
+    const auto file = std::make_shared<File>();
+    static std::atomic<std::uint64_t> token = 0;  // those of communicators are random
+    file->range = backend_of(comm).reserve(1, bytes, ++token);
+    file->descriptor = file->range->create_local(0);
+    file->window = comm.attach(file->range->address(0), bytes);
+    return Allocation{file->range->address(0), file};
   };
 }
 

@@ -45,6 +45,9 @@ class Arena {
 
 /// Symmetric memory. Collective.
 Allocate symmetric_memory(Communicator& comm);
+/// Ordinary memory of this rank's device, attached; on the host, memory files, because processes
+/// can't map each other's other memory. Collective.
+Allocate attached_memory(Communicator& comm);
 /// Ordinary memory of this rank's device. Collective: all ranks throw if one runs out.
 Allocate ordinary_memory(Communicator& comm);
 

@@ -22,7 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput",
                                                           "latency", "enqueue"};
 constexpr std::array<std::string_view, 4> progress_names = {"auto", "bar", "lines", "none"};
-constexpr std::array<std::string_view, 2> memory_names = {"symmetric", "ordinary"};
+constexpr std::array<std::string_view, 3> memory_names = {"symmetric", "ordinary", "attached"};
 
 /// The flags as they were written, before `understand` turns them into options.
 struct Written {
@@ -58,6 +58,18 @@ std::vector<Value> one_or_both(const char* flag, const std::string& text,
   if (text == second.first) return {second.second};
   refuse(fmt::format("{} {}: expected {}, {} or both", flag, in_quotes(text), first.first,
                      second.first));
+}
+
+std::vector<Memory> memories(const std::string& text) {
+  std::vector<Memory> wanted;
+  for (const std::string& word : split(text == "both" ? "symmetric,ordinary" : text)) {
+    const auto found = std::find(memory_names.begin(), memory_names.end(), word);
+    if (found == memory_names.end())
+      refuse(fmt::format("--memory {}: expected symmetric, ordinary, attached or both",
+                         in_quotes(word)));
+    wanted.push_back(static_cast<Memory>(found - memory_names.begin()));
+  }
+  return wanted;
 }
 
 std::vector<Collective> collectives(const std::string& text) {
@@ -210,7 +222,8 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
       {"--reserve", &options.reserve,
        "Commit all scratch memory first, which makes large messages faster on GPUs"},
       {"--in-place", &words.in_place, "0 (default), 1 or both"},
-      {"--memory", &words.memory, "Buffers: symmetric (default), ordinary or both"},
+      {"--memory", &words.memory,
+       "Buffers: a list of symmetric (default), ordinary and attached, or both, the first two"},
       Flag{"--messages", &options.messages,
            "Cut every message into so many, one call for each; sizes and times are their totals"}
           .within(1, 100000),
@@ -269,8 +282,7 @@ void understand(const Written& words, Options& options) {
   options.table |= options.statistics;
   options.in_place = in_place(words.in_place, options.collectives);
   options.offsets = offsets(words.offsets, options.types);
-  options.memories = one_or_both<Memory>("--memory", words.memory, {"symmetric", Memory::symmetric},
-                                         {"ordinary", Memory::ordinary});
+  options.memories = memories(words.memory);
   options.grouped = one_or_both<bool>("--group", words.group, {"0", false}, {"1", true});
   options.algorithms = algorithms(words.algorithms, options.collectives);
   if (!words.backend.empty()) options.backend = parse_backend(words.backend);

@@ -13,8 +13,8 @@ namespace plait::bench {
 
 /// How a call is timed; see timing.hpp.
 enum class Timing { graph, events, throughput, latency, enqueue };
-/// The memory of the buffers: symmetric (for NCCL: a registered window) or ordinary.
-enum class Memory { symmetric, ordinary };
+/// The memory of the buffers: symmetric (for NCCL: a registered window), ordinary, or attached.
+enum class Memory { symmetric, ordinary, attached };
 
 /// How the progress is shown on standard error; see progress.hpp.
 enum class Progress { automatic, bar, lines, none };

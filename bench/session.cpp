@@ -84,9 +84,10 @@ void Session::check_memory() const {
 const Arena& Session::arena(Memory memory) {
   auto& arena = arenas_[memory];
   if (!arena)
-    arena = std::make_unique<Arena>(
-        memory == Memory::symmetric ? symmetric_memory(comm_) : ordinary_memory(comm_),
-        arena_bytes());
+    arena = std::make_unique<Arena>(memory == Memory::symmetric  ? symmetric_memory(comm_)
+                                    : memory == Memory::attached ? attached_memory(comm_)
+                                                                 : ordinary_memory(comm_),
+                                    arena_bytes());
   return *arena;
 }
 std::vector<std::size_t> Session::sizes_of(const Call& operation) const {

@@ -55,7 +55,7 @@ std::string text_of(const Race& race) {
   if (race.collective != Collective::barrier) text += fmt::format(" {}", name_of(race.type));
   if (facts_of(race.collective).reduces) text += fmt::format(" {}", name_of(race.op));
   if (race.in_place || race.offset != 0) text += ", " + place(race.in_place, race.offset);
-  if (race.memory == Memory::ordinary) text += ", ordinary";
+  if (race.memory != Memory::symmetric) text += fmt::format(", {}", name_of(race.memory));
   return text;
 }
 
