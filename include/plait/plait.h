@@ -114,8 +114,15 @@ plait_status plait_reserve(plait_comm comm);
 /** Symmetric memory: `bytes` zeroed bytes on every rank, reachable by all peers of its node.
  * Collective. All ranks fail if the sizes differ or if one rank runs out. */
 plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer);
-/** Local; waits for this rank's device. */
+/** Local; waits for this rank's device. A buffer of `plait_buffer_attach` is only unmapped. */
 plait_status plait_buffer_free(plait_buffer buffer);
+/** Makes memory of the program symmetric: `bytes` bytes from `pointer`, a multiple of 16, on. They
+ * may differ between ranks. Collective. It stays the caller's, who frees it after
+ * `plait_buffer_detach`. See Communicator::attach. */
+plait_status plait_buffer_attach(plait_comm comm, void* pointer, size_t bytes,
+                                 plait_buffer* buffer);
+/** Collective. Then no rank has the memory mapped, and the handle is gone. */
+plait_status plait_buffer_detach(plait_buffer buffer);
 /** This rank's part of the buffer: device memory, or host memory on the host target. */
 plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer);
 plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes);

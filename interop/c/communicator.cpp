@@ -159,14 +159,18 @@ plait_status plait_reserve(plait_comm comm) {
   return with("plait_reserve", comm, [](Communicator& of) { of.reserve(); });
 }
 
-plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer) {
-  constexpr const char* call = "plait_buffer_allocate";
+namespace {
+
+/// A handle for the memory that `make(communicator)` makes symmetric.
+template <class Make>
+plait_status make_buffer(const char* call, plait_comm comm, size_t bytes, plait_buffer* buffer,
+                         Make make) {
   return guarded(call, [&] {
     const auto owner = Communicators::instance().pin(call, id_of(comm));
     plait_buffer& result = needed(call, buffer, "buffer");
     owner->buffers.reserve(owner->buffers.size() + 1);
-    auto window = owner->comm.allocate_bytes(bytes);
-    void* pointer = detail::local_pointer(*window);
+    std::shared_ptr<Window> window = make(owner->comm);
+    void* const pointer = detail::local_pointer(*window);
     const HandleId id = BufferHandles::instance().insert(
         std::make_unique<Allocation>(Allocation{id_of(comm), std::move(window), pointer, bytes}));
     owner->buffers.push_back(id);
@@ -174,14 +178,36 @@ plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* 
   });
 }
 
-plait_status plait_buffer_free(plait_buffer buffer) {
-  constexpr const char* call = "plait_buffer_free";
+/// Removes the handle, once `end(communicator, window)` has returned.
+template <class End>
+plait_status end_buffer(const char* call, plait_buffer buffer, End end) {
   return guarded(call, [&] {
     const HandleId id = id_of(buffer), comm = BufferHandles::instance().pin(call, id)->owner;
     const auto owner = Communicators::instance().pin(call, comm);  // must outlive its memory
+    end(owner->comm, BufferHandles::instance().pin(call, id)->window);
     const auto allocation = BufferHandles::instance().remove(call, id);
     std::erase_if(owner->buffers, [&](HandleId other) { return other.value == id.value; });
   });
+}
+
+}  // namespace
+
+plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer) {
+  return make_buffer("plait_buffer_allocate", comm, bytes, buffer,
+                     [&](Communicator& of) { return of.allocate_bytes(bytes); });
+}
+plait_status plait_buffer_attach(plait_comm comm, void* pointer, size_t bytes,
+                                 plait_buffer* buffer) {
+  return make_buffer("plait_buffer_attach", comm, bytes, buffer,
+                     [&](Communicator& of) { return of.attach(pointer, bytes); });
+}
+plait_status plait_buffer_detach(plait_buffer buffer) {
+  return end_buffer("plait_buffer_detach", buffer,
+                    [](Communicator& of, const auto& window) { of.detach(window); });
+}
+
+plait_status plait_buffer_free(plait_buffer buffer) {
+  return end_buffer("plait_buffer_free", buffer, [](Communicator&, const auto&) {});
 }
 
 plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {

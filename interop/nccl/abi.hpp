@@ -21,6 +21,8 @@ inline constexpr unsigned magic_of_config = 0xcafebeef, magic_of_simulation = 0x
 inline constexpr int unset = INT_MIN;  // of a number in a configuration
 inline constexpr int no_colour = -1;
 inline constexpr int shrink_aborts = 1;  // flag of ncclCommShrink
+/// Flag of ncclCommWindowRegister: collectives pass the same offset on all ranks.
+inline constexpr int window_for_collectives = 1;
 
 enum class Result : int {
   success,

@@ -183,6 +183,7 @@ void Comm::close() noexcept {
   // The caller knows of its own abort, so the log need not say it.
   if (communicator_ && aborted_) static_cast<void>(communicator_->async_error());
   const int rank = communicator_ ? communicator_->rank() : 0;
+  windows_.clear();
   communicator_.reset();
   if (spares.empty() || own_spare_is_used.exchange(true)) return;
   // A group of one rank uses the id up, so that its address is closed.
@@ -191,6 +192,16 @@ void Comm::close() noexcept {
     if (own != UniqueId()) static_cast<void>(make_socket_bootstrap(own, 0, 1));
   } catch (const std::exception&) {  // then the address stays open until the process ends
   }
+}
+
+void Comm::keep(std::shared_ptr<Window> window) {
+  const std::scoped_lock lock(mutex_);
+  windows_.push_back(std::move(window));
+}
+void Comm::drop(const std::weak_ptr<Window>& window) {
+  const auto last = window.lock();  // destroyed outside the lock
+  const std::scoped_lock lock(mutex_);
+  std::erase(windows_, last);
 }
 
 OpNumber Comm::add(const PreMulSum& op) {

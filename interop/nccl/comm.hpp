@@ -116,6 +116,10 @@ class Comm {
   std::vector<UniqueId> spares{};
   std::atomic<bool> was_shrunk = false, own_spare_is_used = false;
 
+  /// A window of the communicator, until `drop` or its end. `drop` waits for the device.
+  void keep(std::shared_ptr<Window> window);
+  void drop(const std::weak_ptr<Window>& window);
+
   // Operations of ncclRedOpCreatePreMulSum.
   OpNumber add(const PreMulSum& op);
   bool remove(OpNumber op);
@@ -142,6 +146,7 @@ class Comm {
   std::condition_variable changed_;
   std::optional<Communicator> communicator_;
   std::optional<Error> error_;
+  std::vector<std::shared_ptr<Window>> windows_;
   std::map<OpNumber, PreMulSum> ops_;
   struct Retired {
     void* memory;

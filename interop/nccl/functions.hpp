@@ -50,6 +50,9 @@
   F(Result, ncclCommRegister,                                                                      \
     (const CommHandle comm, void* buffer, std::size_t bytes, void** handle))                       \
   F(Result, ncclCommDeregister, (const CommHandle comm, void* handle))                             \
+  F(Result, ncclCommWindowRegister,                                                                \
+    (CommHandle comm, void* buffer, std::size_t bytes, WindowHandle* window, int flags))           \
+  F(Result, ncclCommWindowDeregister, (CommHandle comm, WindowHandle window))                      \
   F(Result, ncclMemAlloc, (void** pointer, std::size_t bytes))                                     \
   F(Result, ncclMemFree, (void* pointer))                                                          \
   F(Result, ncclRedOpCreatePreMulSum,                                                              \
@@ -72,15 +75,18 @@
 /// Later ones that Plait has, and one that no header declares.
 #define PLAIT_NCCL_LATER_FUNCTIONS(F)                                                              \
   F(Result, ncclCommQueryProperties, (CommHandle comm, Properties* properties))                    \
+  F(Result, ncclWinGetUserPtr, (CommHandle comm, WindowHandle window, void** pointer))             \
+  F(Result, ncclGetLsaDevicePointer,                                                               \
+    (WindowHandle window, std::size_t offset, int peer, void** pointer))                           \
+  F(Result, ncclGetPeerDevicePointer,                                                              \
+    (WindowHandle window, std::size_t offset, int peer, void** pointer))                           \
   F(void, ncclResetDebugInitInternal, ())
 
 /// Those that Plait refuses, as F(result, name). They look at no argument, so they need no
 /// parameters: on all targets of Plait the caller cleans its arguments up.
 #define PLAIT_NCCL_REFUSED_FUNCTIONS(F)                                                            \
-  F(Result, ncclCommWindowRegister) F(Result, ncclCommWindowDeregister)                            \
-  F(Result, ncclWinGetUserPtr) F(Result, ncclGetLsaDevicePointer)                                  \
   F(Result, ncclGetLsaMultimemDevicePointer) F(Result, ncclGetMultimemDevicePointer)               \
-  F(Result, ncclGetPeerDevicePointer) F(Result, ncclGetCftDeviceLeInfo)                            \
+  F(Result, ncclGetCftDeviceLeInfo)                                                                \
   F(Result, ncclGetMultimemDeviceLeInfo) F(Result, ncclGetPeerDeviceLeInfo)                        \
   F(Result, ncclDevCommCreate) F(Result, ncclDevCommDestroy)                                       \
   F(Result, ncclGinBarrierCreateRequirement) F(Result, ncclGinInboxA2ACreateRequirement)           \

@@ -10,7 +10,8 @@
 namespace plait::nccl {
 namespace {
 
-/// The memory of ncclMemAlloc. It belongs to no communicator, so it is ordinary memory of a device.
+/// The memory of ncclMemAlloc: a device's memory that other processes can map. It belongs to no
+/// communicator.
 class Memory {
  public:
   static Memory& instance() {
@@ -25,25 +26,35 @@ class Memory {
     auto& backend = backends_[place.device];
     if (backend == nullptr) backend = open_backend(place.kind, std::max(place.device, 0));
     const DeviceScope device(*backend);
-    void* const pointer = backend->allocate(bytes);
-    owners_.emplace(pointer, backend);
+    Allocation made{backend, backend->reserve(1, bytes, ++tokens_), {}};
+    made.descriptor = made.range->create_local(0);
+    void* const pointer = made.range->address(0);
+    owners_.emplace(pointer, std::move(made));
     return pointer;
   }
   /// False if it is no such memory.
   bool free(void* pointer) {
     std::unique_lock lock(mutex_);
-    const auto owner = owners_.extract(pointer);
+    auto owner = owners_.extract(pointer);
     lock.unlock();  // freeing waits for the device
     if (owner.empty()) return false;
-    const DeviceScope device(*owner.mapped());
-    owner.mapped()->deallocate(pointer);
+    Allocation& memory = owner.mapped();
+    const DeviceScope device(*memory.backend);
+    memory.backend->synchronize_device();
+    memory.range.reset();
     return true;
   }
 
  private:
+  struct Allocation {
+    std::shared_ptr<Backend> backend;
+    std::shared_ptr<ReservedRange> range;
+    UniqueFd descriptor;  // by which the host finds the memory's file
+  };
   std::mutex mutex_;
+  std::uint64_t tokens_ = 0;                          // those of communicators are random
   std::map<int, std::shared_ptr<Backend>> backends_;  // by device
-  std::map<void*, std::shared_ptr<Backend>> owners_;
+  std::map<void*, Allocation> owners_;
 };
 
 }  // namespace
@@ -79,7 +90,8 @@ Result plait::nccl::ncclCommRegister(const CommHandle comm, void* buffer, std::s
     void*& result = needed(call, handle, "handle");
     static_cast<void>(needed(call, static_cast<std::byte*>(buffer), "buff"));
     if (bytes == 0) refuse(call, "size is 0");
-    // Plait gains nothing by a registration. The handle only has to be something.
+    // It is local, so no other rank could agree to use the memory. The handle only has to be
+    // something.
     result = buffer;
   });
 }

@@ -10,7 +10,7 @@ import torch  # pylint: disable=wrong-import-position
 import torch.distributed as dist  # pylint: disable=wrong-import-position
 from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=wrong-import-position
 from torch.distributed.fsdp import (  # pylint: disable=wrong-import-position
-    MixedPrecisionPolicy, fully_shard)
+    FSDPModule, MixedPrecisionPolicy, fully_shard)
 
 RANK, WORLD = checks.RANK, checks.WORLD
 DEVICE = torch.device("cuda", checks.LOCAL_RANK % torch.cuda.device_count())
@@ -67,6 +67,18 @@ def trains_alike(tolerance, clip=None, **options):
                for mine, reference in zip(sharded.parameters(), alone.parameters()))
 
 
+def trains_in_memory_of_nccl():
+    """Gathered weights and gradients lie in memory of ncclMemAlloc that is registered."""
+    sharded, alone = shard(model()), model()
+    for module in sharded.modules():
+        if isinstance(module, FSDPModule):
+            module.set_allocate_memory_from_process_group_for_comm(True)
+    train_sharded(sharded)
+    train_alone(alone)
+    return all(torch.allclose(mine.full_tensor(), reference, rtol=1e-3, atol=1e-3)
+               for mine, reference in zip(sharded.parameters(), alone.parameters()))
+
+
 def trains_on_a_mesh():
     """Replicas of shards: all-reduces between the shards' groups."""
     if WORLD % 2:
@@ -97,6 +109,7 @@ def main():
     tests.plait_is_loaded()
     tests.run("fsdp2 without resharding", lambda: trains_alike(1e-3, reshard_after_forward=False))
     tests.run("fsdp2 with clipped gradients", lambda: trains_alike(1e-3, clip=0.5))
+    tests.run("fsdp2 in memory of NCCL", trains_in_memory_of_nccl)
     tests.run("fsdp2 on a mesh of two dimensions", trains_on_a_mesh)
     tests.run("fsdp2 in bfloat16, reduced in float32", mixed_precision)
     dist.destroy_process_group()

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     refused_messages();
     completion();
     symmetric_memory_and_groups();
+    attached_memory();
     questions();
     bad_handles();
     null_pointers();

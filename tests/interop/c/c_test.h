@@ -30,6 +30,7 @@ void halos(void);
 void refused_messages(void);
 void completion(void);
 void symmetric_memory_and_groups(void);
+void attached_memory(void);
 void groups_with_errors(void);
 void questions(void);
 void options_of_calls(void);

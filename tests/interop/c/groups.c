@@ -1,4 +1,6 @@
 /* Groups of calls in the C interface, in symmetric memory and with a refused call. */
+#include <stdlib.h>
+
 #include "c_test.h"
 
 void symmetric_memory_and_groups(void) {
@@ -52,6 +54,43 @@ void symmetric_memory_and_groups(void) {
   INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer",
           "has been destroyed");
   INVALID(plait_buffer_bytes(buffer, &bytes), "plait_buffer_bytes", "buffer", "has been destroyed");
+}
+
+/* Processes of the host can read each other's ordinary memory, or are told that they can't. */
+void attached_memory(void) {
+  plait_buffer buffer = NULL;
+  void* pointer = NULL;
+  size_t bytes = 0, i;
+  float* x;
+  float* const memory = malloc((count + 4) * sizeof *x);
+  plait_status status;
+  CHECK(memory != NULL);
+  x = memory + (16 - (size_t)memory % 16) % 16 / sizeof *x;
+  INVALID(plait_buffer_attach(comm, (char*)x + 4, 64, &buffer), "attach: rank 0",
+          "not aligned to 16 bytes");
+  INVALID(plait_buffer_attach(comm, NULL, 64, &buffer), "attach: rank 0", "null");
+  INVALID(plait_buffer_attach(comm, x, 64, NULL), "plait_buffer_attach", "buffer is NULL");
+  status = plait_buffer_attach(comm, x, count * sizeof *x, &buffer);
+  if (status == PLAIT_ERROR_UNSUPPORTED) {
+    free(memory);
+    return;
+  }
+  CHECK(status == PLAIT_SUCCESS);
+  OK(plait_buffer_pointer(buffer, &pointer));
+  OK(plait_buffer_bytes(buffer, &bytes));
+  CHECK(pointer == x && bytes == count * sizeof *x);
+  for (i = 0; i < count; ++i) x[i] = (float)value(rank, 2, i);
+  OK(plait_all_reduce(comm, x, x, count, PLAIT_F32, PLAIT_SUM, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count; ++i)
+    if (x[i] != (float)sum(2, i)) break;
+  CHECK(i == count);
+  OK(plait_buffer_detach(buffer));
+  INVALID(plait_buffer_detach(buffer), "plait_buffer_detach", "buffer", "has been destroyed");
+  OK(plait_buffer_allocate(comm, 64, &buffer));
+  INVALID(plait_buffer_detach(buffer), "detach: rank 0", "not attached");
+  OK(plait_buffer_free(buffer));
+  free(memory);
 }
 
 void groups_with_errors(void) {

@@ -3,8 +3,10 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstddef>
+#include <memory>
 #include <plait/kokkos.hpp>
 #include <plait/plait.hpp>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +24,27 @@ TEST(SymmetricBuffer, ReceivesMessagesStraight) {
   kokkos::send_recv(comm(), src, next(), dst, previous(),
                     {.algorithm = "pairwise_put", .symmetric = true});
   expect(dst, "send_recv by pairwise_put", of(static_cast<std::size_t>(previous())));
+}
+
+/// Of ordinary memory, which processes can read, or are told that they can't.
+TEST(SymmetricBuffer, AViewsMemoryIsAttached) {
+  const Kokkos::View<float**, Kokkos::LayoutRight, Kokkos::HostSpace> view("view", 16, 60);
+  const auto gaps = Kokkos::subview(view, Kokkos::ALL, std::make_pair(0, 30));
+  EXPECT_EQ(error_of([&] { kokkos::attach(comm(), gaps); }),
+            from("attach") + "the view view has gaps");
+  std::shared_ptr<Window> window;
+  try {
+    window = kokkos::attach(comm(), view);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+  }
+  const Kokkos::View<float*, Kokkos::HostSpace> row(&view(3, 0), 60);
+  fill(row);
+  kokkos::send_recv(comm(), row, next(), Kokkos::View<float*, Kokkos::HostSpace>(&view(4, 0), 60),
+                    previous());
+  expect(Kokkos::View<float*, Kokkos::HostSpace>(&view(4, 0), 60), "send_recv",
+         of(static_cast<std::size_t>(previous())));
+  if (window != nullptr) comm().detach(window);
 }
 
 TEST(SymmetricBuffer, HasViewsThatNeedNoCopies) {

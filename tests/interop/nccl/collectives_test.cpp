@@ -241,5 +241,68 @@ TEST(Memory, ShiftedPartsServeEveryCommunicator) {
   });
 }
 
+TEST(Memory, Windows) {
+  on_ranks(3, [](int rank, CommHandle comm) {
+    constexpr std::size_t bytes = 1 << 16, count = 5000;
+    void *pointer = nullptr, *found = nullptr;
+    OK(ncclMemAlloc(&pointer, bytes));
+    auto* const data = static_cast<std::int32_t*>(pointer);
+    WindowHandle window = nullptr, other = nullptr;
+    OK(ncclCommWindowRegister(comm, pointer, bytes, &window, window_for_collectives));
+    ASSERT_NE(window, nullptr);
+    EXPECT_OK(ncclWinGetUserPtr(comm, window, &found));
+    EXPECT_EQ(found, pointer);
+    for (int call = 0; call < 4; ++call) {
+      for (std::size_t i = 0; i < count; ++i)
+        data[i] = static_cast<std::int32_t>(test_hash(call, rank, i));
+      OK(ncclAllReduce(data, data, count, int32, op_sum, comm, nullptr));
+      for (std::size_t i = 0; i < count; ++i) {
+        std::uint64_t sum = 0;
+        for (int peer = 0; peer < 3; ++peer) sum += test_hash(call, peer, i);
+        ASSERT_EQ(data[i], static_cast<std::int32_t>(sum));
+      }
+    }
+    const int next = (rank + 1) % 3;
+    data[16] = 100 + rank;
+    check_sum(comm, rank, 3);  // all have written
+    OK(ncclGetPeerDevicePointer(window, 64, next, &found));
+    EXPECT_EQ(*static_cast<std::int32_t*>(found), 100 + next);
+    OK(ncclGetLsaDevicePointer(window, 64, next, &found));
+    EXPECT_EQ(*static_cast<std::int32_t*>(found), 100 + next);
+    EXPECT_INVALID(ncclGetPeerDevicePointer(window, 0, 3, &found), "rank 3's memory");
+    EXPECT_INVALID(ncclGetPeerDevicePointer(window, bytes, 0, &found), "lies beyond");
+    EXPECT_INVALID(ncclCommWindowRegister(comm, data + 16, 64, &other, 0), "overlaps");
+    EXPECT_EQ(other, nullptr);
+    check_sum(comm, rank, 3);  // all have read
+    EXPECT_OK(ncclCommWindowDeregister(comm, window));
+    EXPECT_OK(ncclCommWindowDeregister(comm, nullptr));
+    EXPECT_INVALID(ncclCommWindowDeregister(comm, window), "has been destroyed");
+    EXPECT_INVALID(ncclWinGetUserPtr(comm, window, &found), "has been destroyed");
+    check_sum(comm, rank, 3);
+    EXPECT_OK(ncclMemFree(pointer));
+  });
+}
+
+/// By one thread for all its ranks, and not deregistered.
+TEST(Memory, WindowsInAGroup) {
+  std::vector<std::int32_t> data(300);
+  std::vector<WindowHandle> windows(3);
+  const OwnRanks own(3);
+  OK(ncclGroupStart());
+  for (int rank = 0; rank < 3; ++rank)
+    OK(ncclCommWindowRegister(own[rank], data.data() + 100 * rank, 400,
+                              &windows[static_cast<std::size_t>(rank)], window_for_collectives));
+  OK(ncclGroupEnd());
+  EXPECT_THAT(windows, Each(testing::NotNull()));
+  std::fill(data.begin(), data.end(), 7);
+  OK(ncclGroupStart());
+  for (int rank = 0; rank < 3; ++rank) {
+    std::int32_t* const at = data.data() + 100 * rank;
+    OK(ncclAllReduce(at, at, 100, int32, op_sum, own[rank], nullptr));
+  }
+  OK(ncclGroupEnd());
+  EXPECT_THAT(data, Each(21));
+}
+
 }  // namespace
 }  // namespace plait::nccl::test

@@ -58,6 +58,7 @@ TEST(Refusals, NoPlaceForAnAnswer) {
   EXPECT_TRUE(null(ncclCommCuDevice(own[0], nullptr)));
   EXPECT_TRUE(null(ncclCommGetAsyncError(own[0], nullptr)));
   EXPECT_TRUE(null(ncclCommRegister(own[0], nullptr, 1, nullptr)));
+  EXPECT_TRUE(null(ncclCommWindowRegister(own[0], nullptr, 1, nullptr, 0)));
   EXPECT_TRUE(null(ncclCommQueryProperties(own[0], nullptr)));
 }
 

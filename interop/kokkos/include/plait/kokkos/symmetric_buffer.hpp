@@ -3,6 +3,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,6 +17,18 @@ class CudaSpace;  // complete where Kokkos has CUDA
 }
 
 namespace plait::kokkos {
+
+/// Makes the memory of a view symmetric: `Communicator::attach`, whose rules hold. `detach` ends
+/// it, before the view's memory goes. Throws `Error(invalid_argument)` on this rank if the view has
+/// gaps.
+template <class View>
+std::shared_ptr<Window> attach(Communicator& comm, const View& view) {
+  if (!view.span_is_contiguous())
+    throw Error(ErrorCode::invalid_argument, "attach: rank " + std::to_string(comm.rank()) +
+                                                 ": the view " + view.label() + " has gaps");
+  return comm.attach(view.data(), view.span() * sizeof(typename View::value_type));
+}
+
 namespace detail {
 
 /// True if `Memory` belongs only to the host or only to a GPU, like symmetric memory: neither

@@ -1,0 +1,114 @@
+// NCCL's functions for windows: memory of the program that Plait attaches.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "interop/nccl/comm.hpp"
+#include "interop/nccl/errors.hpp"
+#include "interop/nccl/functions.hpp"
+#include "interop/nccl/group.hpp"
+#include "symm_mem/window.hpp"
+
+namespace plait::nccl {
+namespace {
+
+/// What a handle stands for. The communicator owns the window.
+struct RegisteredWindow {
+  std::weak_ptr<Comm> comm;
+  std::weak_ptr<Window> window;
+};
+using Windows = HandleTable<RegisteredWindow, HandleKind::nccl_window>;
+
+HandleId id_of(WindowHandle handle) { return {reinterpret_cast<std::uintptr_t>(handle)}; }
+
+std::shared_ptr<Window> find(const char* call, WindowHandle handle) {
+  const auto window = Windows::instance().pin(call, id_of(handle))->window.lock();
+  if (window == nullptr) refuse(call, "the communicator of the window has been destroyed");
+  return window;
+}
+
+WindowHandle attach(const std::shared_ptr<Comm>& comm, Communicator& communicator, void* buffer,
+                    std::size_t bytes, WindowUse use) {
+  auto window = communicator.attach(buffer, bytes, use);
+  const HandleId id = Windows::instance().insert(
+      std::make_unique<RegisteredWindow>(RegisteredWindow{comm, window}));
+  comm->keep(std::move(window));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a number in disguise
+  return reinterpret_cast<WindowHandle>(static_cast<std::uintptr_t>(id.value));
+}
+
+/// `*result` is the address of `offset` in rank `peer`'s window, as this rank reaches it.
+Result tell_peer(const char* call, WindowHandle handle, std::size_t offset, int peer,
+                 void** result) noexcept {
+  return guarded(call, [&] {
+    void*& address = needed(call, result, "outPtr");
+    const auto window = find(call, handle);
+    if (!window->is_mapped() || peer < 0 || peer >= window->ranks())
+      refuse(call, fmt::format("rank {}'s memory is out of reach", peer));
+    if (offset >= window->bytes())
+      refuse(call, fmt::format("offset {} lies beyond the {} bytes", offset, window->bytes()));
+    address = window->peer(peer, offset);
+  });
+}
+
+}  // namespace
+}  // namespace plait::nccl
+
+using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
+using namespace plait::nccl;
+
+Result plait::nccl::ncclCommWindowRegister(CommHandle comm, void* buffer, std::size_t bytes,
+                                           WindowHandle* window, int flags) {
+  constexpr const char* call = "ncclCommWindowRegister";
+  Result done = Result::success;
+  const Result checked = grouped(call, [&] {
+    const std::shared_ptr<Comm> own = *pin(call, comm);
+    WindowHandle& result = needed(call, window, "win");
+    result = nullptr;
+    const WindowUse use =
+        (flags & window_for_collectives) != 0 ? WindowUse::all_calls : WindowUse::one_sided;
+    done = run_or_add({.call = call,
+                       .of = own,
+                       .takes = true,
+                       .body =
+                           [own, buffer, bytes, use, &result] {
+                             own->occupy([&](Communicator& all) {
+                               result = attach(own, all, buffer, bytes, use);
+                             });
+                           },
+                       .blocking = own->blocking});
+  });
+  return checked == Result::success ? done : checked;
+}
+
+/// Local, as in NCCL: the peers' mappings of this rank's memory stay until they deregister, too.
+Result plait::nccl::ncclCommWindowDeregister(CommHandle comm, WindowHandle window) {
+  constexpr const char* call = "ncclCommWindowDeregister";
+  return guarded(call, [&] {
+    const auto own = pin(call, comm);
+    if (window == nullptr) return;
+    if (Windows::instance().pin(call, id_of(window))->comm.lock() != *own)
+      refuse(call, "the window is another communicator's");
+    static_cast<void>((*own)->use(call));
+    (*own)->drop(Windows::instance().remove(call, id_of(window))->window);
+  });
+}
+
+Result plait::nccl::ncclWinGetUserPtr(CommHandle comm, WindowHandle window, void** pointer) {
+  constexpr const char* call = "ncclWinGetUserPtr";
+  return guarded(call, [&] {
+    static_cast<void>(pin(call, comm));
+    void*& result = needed(call, pointer, "outUserPtr");
+    result = find(call, window)->local();
+  });
+}
+
+/// All ranks of a node reach each other's memory by load and store.
+Result plait::nccl::ncclGetLsaDevicePointer(WindowHandle window, std::size_t offset, int peer,
+                                            void** pointer) {
+  return tell_peer("ncclGetLsaDevicePointer", window, offset, peer, pointer);
+}
+Result plait::nccl::ncclGetPeerDevicePointer(WindowHandle window, std::size_t offset, int peer,
+                                             void** pointer) {
+  return tell_peer("ncclGetPeerDevicePointer", window, offset, peer, pointer);
+}
