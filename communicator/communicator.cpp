@@ -101,16 +101,6 @@ std::shared_ptr<Window> Communicator::allocate_bytes(std::size_t bytes) {
   return own->resources.heap.allocate(bytes);
 }
 
-std::shared_ptr<Window> CallsOnWindows::attach(void* pointer, std::size_t bytes, WindowUse use) {
-  const Communicator::Inside own(static_cast<const Communicator&>(*this), "attach");
-  own->faults.throw_if_broken();
-  const DeviceScope device(*own->resources.backend);
-  return own->resources.heap.attach(pointer, bytes, use);
-}
-void CallsOnWindows::detach(const std::shared_ptr<Window>& window) {
-  Communicator::Inside(static_cast<const Communicator&>(*this), "detach")->detach(window);
-}
-
 void Communicator::reserve() { Inside(*this, "reserve")->reserve(); }
 
 bool Communicator::extents_fit(Collective collective, std::size_t send, std::size_t recv,

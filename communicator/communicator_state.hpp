@@ -12,6 +12,7 @@
 #include "communicator/fault/monitor.hpp"
 #include "communicator/host_reductions/host_reducer.hpp"
 #include "communicator/messages/message_calls.hpp"
+#include "communicator/messages/one_sided_calls.hpp"
 #include "communicator/resources/faults.hpp"
 #include "communicator/resources/resources.hpp"
 #include "core/backoff.hpp"
@@ -45,6 +46,7 @@ class CommunicatorState {
   CallPath path{resources, faults};
   CollectiveCalls collectives{resources, faults, path};
   MessageCalls messages{resources, faults, path};
+  OneSidedCalls one_sided{resources, faults, path};
   HostReducer host_reducer{resources, faults, path, collectives};
 
  private:

@@ -61,7 +61,7 @@ void SymmetricHeap::check_new(const void* pointer, std::size_t bytes) {
   });
 }
 
-std::shared_ptr<SymmetricRange> SymmetricHeap::map(std::vector<MemoryOffer> offers,
+std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer>& offers,
                                                    const UniqueFd& mine) {
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
   std::vector<UniqueFd> descriptors(offers.size());
@@ -117,10 +117,10 @@ std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, 
                             "let them read each other's (docs/symmetric-memory.md)",
                             attaching));
   std::shared_ptr<SymmetricRange> range;
-  if (reach.maps) range = map(std::move(offers), descriptor);
-  auto window =
-      std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), bootstrap_.size(),
-                               pointer, bytes, ++allocations_, Attachment{use, memory, kept_});
+  if (reach.maps) range = map(offers, descriptor);
+  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(),
+                                         bootstrap_.size(), pointer, bytes, ++allocations_,
+                                         Attachment{use, memory, kept_, std::move(offers)});
   enter(window);
   return window;
 }
@@ -129,8 +129,7 @@ void SymmetricHeap::detach(const std::shared_ptr<Window>& window) {
   const BootstrapHooks::Purpose purpose(bootstrap_, detaching);
   agree(bootstrap_, detaching, [&] {
     if (window == nullptr) refuse("the window is null");
-    const auto entry = windows_.find(window->local());
-    if (!window->is_attached() || entry == windows_.end() || entry->second.window.lock() != window)
+    if (!window->is_attached() || !owns(*window))
       refuse(
           "the window of {} is not attached here: it was allocated, or detached before, or "
           "belongs to another communicator",

@@ -63,6 +63,12 @@ void Window::unmap() {
 
 void Window::detach() { unmap(); }
 
+std::pair<std::byte*, std::int32_t> Window::elsewhere(int peer) const {
+  const MemoryOffer& offer = attachment_->offers[static_cast<std::size_t>(peer)];
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in another process
+  return {reinterpret_cast<std::byte*>(offer.address), offer.ordinal};
+}
+
 bool Window::is_stale() const {
   if (!attachment_ || attachment_->memory == 0) return false;
   const DeviceScope device(*backend_);
@@ -196,6 +202,11 @@ void SymmetricHeap::enter(const std::shared_ptr<Window>& window) {
   const auto& [last, entry] = *windows_.rbegin();
   lowest_ = reinterpret_cast<std::uintptr_t>(windows_.begin()->first);
   highest_ = reinterpret_cast<std::uintptr_t>(last) + entry.bytes;
+}
+
+bool SymmetricHeap::owns(const Window& window) const {
+  const auto entry = windows_.find(window.local());
+  return entry != windows_.end() && entry->second.window.lock().get() == &window;
 }
 
 std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {

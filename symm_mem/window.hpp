@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -28,6 +29,7 @@ struct Attachment {
   WindowUse use;
   std::uint64_t memory;              // its `Backend::memory_number`; 0: it has none
   std::shared_ptr<KeptRanges> kept;  // of the heap
+  std::vector<MemoryOffer> offers;   // of all ranks
 };
 
 /// One piece of symmetric memory, as one rank holds it.
@@ -55,6 +57,13 @@ class Window {
     return is_mapped() && (!attachment_ || attachment_->use == WindowUse::all_calls);
   }
   int ranks() const noexcept { return ranks_; }
+  /// Of rank `peer`'s copy.
+  std::size_t bytes_of(int peer) const {
+    return attachment_ ? attachment_->offers[static_cast<std::size_t>(peer)].bytes : bytes_;
+  }
+  /// Where the memory of rank `peer` lies in its process, and the handle by which system calls read
+  /// it. Only for memory that is not mapped.
+  std::pair<std::byte*, std::int32_t> elsewhere(int peer) const;
   /// False if it was detached, or ranks reach it by system calls only.
   bool is_mapped() const noexcept { return range_ != nullptr; }
   /// Whether the program has freed the memory. Peers may still have the old memory mapped.
@@ -145,6 +154,8 @@ class SymmetricHeap {
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
+  /// Whether it is a living window of this heap: allocated, or attached and not detached.
+  bool owns(const Window& window) const;
   /// How often memory has been allocated, attached or detached.
   std::size_t allocations() const noexcept { return allocations_; }
 
@@ -152,7 +163,7 @@ class SymmetricHeap {
   void check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
   void check_new(const void* pointer, std::size_t bytes);
-  std::shared_ptr<SymmetricRange> map(std::vector<MemoryOffer> offers, const UniqueFd& mine);
+  std::shared_ptr<SymmetricRange> map(const std::vector<MemoryOffer>& offers, const UniqueFd& mine);
   void enter(const std::shared_ptr<Window>& window);
   void connect(ReservedRange& range, const UniqueFd& mine, const char* what,
                const StandIns& stand_ins);

@@ -86,6 +86,13 @@ struct Buffers {
                                         // r's buffer
   const SymmetricRange *send_range = nullptr, *recv_range = nullptr;
   std::size_t send_offset = 0, recv_offset = 0;  // in the ranges
+  /// Of a call that one rank makes alone: `send` and `recv` are then where the bytes come from and
+  /// where they go, in this rank's address space.
+  struct OneSided {
+    enum class Kind : std::uint8_t { none, put, get, signal, await } kind = Kind::none;
+    std::uint32_t signals = 0;        // sent by this call, or awaited
+    std::int32_t reader_handle = -1;  // of a process whose memory is read by system calls
+  } one_sided{};
 
   // Rank r's buffers of a symmetric call, for copies. `peer_ptr` is no help there, because it may
   // read device memory.
@@ -359,6 +366,8 @@ class Registry {
   /// Whether any algorithm comes from this file.
   bool has_from(std::string_view file) const;
   std::size_t size() const noexcept { return algorithms_.size(); }
+  /// The one of calls that one rank makes alone. It serves no collective, so no list has it.
+  std::unique_ptr<const Algorithm> one_sided;
 
  private:
   const Algorithm* known(std::string_view name, Collective collective) const;

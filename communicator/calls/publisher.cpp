@@ -25,7 +25,7 @@ inline CallPublisher::Announcement CallPublisher::announcement_of(const GroupedC
   const auto kind = [&] {
     if (!call.is_message()) return Kind::collective;
     if (call.is_empty_message()) return Kind::empty_message;
-    return call.buffers.peer == rank_ ? Kind::own_message : Kind::message;
+    return call.buffers.peer == rank_ || call.is_one_sided() ? Kind::own_message : Kind::message;
   };
   return {.kind = kind(),
           .sends = call.sends,

@@ -24,6 +24,7 @@ class CallPublisher {
   /// on it.
   void publish(GroupPlan& plan);
 
+  /// `own_message`: no other rank hears of it.
   enum class Kind { collective, message, own_message, empty_message };
   /// What the other ranks hear of a collective, or of one end of a message.
   struct Announcement {

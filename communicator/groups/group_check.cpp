@@ -187,7 +187,8 @@ void check_own_messages(std::span<const GroupedCall> calls, int rank, std::strin
     sent.clear();
     received.clear();
     for (const GroupedCall& grouped : calls.subspan(begin, end - begin))
-      if (grouped.call.is_message() && grouped.call.buffers.peer == rank)
+      if (grouped.call.is_message() && grouped.call.buffers.peer == rank &&
+          !grouped.call.is_one_sided())
         (grouped.call.buffers.send != nullptr ? sent : received).push_back(&grouped.call);
     if (sent.size() != received.size())
       refuse(fmt::format(

@@ -27,10 +27,12 @@ struct PreparedCall {
   std::shared_ptr<const Window> send_memory, recv_memory;
   std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
 
-  /// It is one end of a message.
+  /// It is one end of a message, or planned like one.
   bool is_message() const { return call.collective == Collective::send_recv; }
+  /// It is a put, a get, a signal or a wait for one, of which the peer is not told.
+  bool is_one_sided() const { return buffers.one_sided.kind != Buffers::OneSided::Kind::none; }
   /// The peer is told of it, and nothing is sent.
-  bool is_empty_message() const { return is_message() && call.count == 0; }
+  bool is_empty_message() const { return is_message() && call.count == 0 && !is_one_sided(); }
 };
 
 /// One rank's end of a message, as the user asked for it.

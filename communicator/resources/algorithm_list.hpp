@@ -9,11 +9,16 @@
 
 namespace plait {
 
-/// Numbered alike on all ranks. An algorithm that is registered later serves later communicators.
+/// Numbered alike on all ranks, the one of one-sided calls last. An algorithm that is registered later serves later communicators.
 class AlgorithmList {
  public:
   AlgorithmList() {
     for (const auto& algorithm : Registry::instance().all()) algorithms_.push_back(algorithm.get());
+    algorithms_.push_back(Registry::instance().one_sided.get());
+  }
+  /// Those that a call may choose.
+  std::vector<const Algorithm*> choices() const {
+    return {algorithms_.begin(), algorithms_.end() - 1};
   }
   const std::vector<const Algorithm*>& all() const noexcept { return algorithms_; }
   std::vector<std::string> names() const {

@@ -1,10 +1,16 @@
 // The communicator's calls for memory of the program's own.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string_view>
+
+#include "plait/call.hpp"
+#include "plait/stream.hpp"
 
 namespace plait {
 
+class CommunicatorState;
 class Window;
 
 /// Which calls take the algorithms that need symmetric memory.
@@ -43,11 +49,40 @@ class CallsOnWindows {
   /// destroyed instead is unmapped on this rank alone.
   void detach(const std::shared_ptr<Window>& window);
 
+  // Calls that one rank makes alone, as NVSHMEM and NCCL's ncclPutSignal have them. Like all calls
+  // they are asynchronous, ordered on `stream`, may be captured and grouped, and have the deadline;
+  // no other rank makes a call for them. `window` was allocated or attached by this communicator,
+  // and all ranks of it are on one node. A peer that is `proc_null`: nothing happens.
+  // `Error(invalid_argument)` for a window that is null, stale or another communicator's, for bytes
+  // beyond the end of the peer's memory, and for a peer that is no rank; `Error(unsupported)` on
+  // several nodes.
+
+  /// Copies `bytes` bytes from `source`, memory of this rank's device, to `offset` in rank `peer`'s
+  /// memory of the window. With `signals`, rank `peer` can await them: it then sees the bytes, and
+  /// all that this rank's stream did before. `Error(unsupported)` if the peer's memory can't be
+  /// written, as ordinary memory of another process on the host.
+  void put(const std::shared_ptr<Window>& window, int peer, std::size_t offset, const void* source,
+           std::size_t bytes, bool signals = false, StreamRef stream = {},
+           const CallOptions& options = {});
+  /// Copies `bytes` bytes from `offset` in rank `peer`'s memory of the window to `target`.
+  void get(const std::shared_ptr<Window>& window, int peer, std::size_t offset, void* target,
+           std::size_t bytes, StreamRef stream = {}, const CallOptions& options = {});
+  /// Adds one to the signals that rank `peer` can await from this rank.
+  void signal(int peer, StreamRef stream = {}, const CallOptions& options = {});
+  /// Later work on the stream waits until rank `peer` has sent `signals` more signals than were
+  /// awaited before. From 1 to 2^31 - 1. If they don't come, the error names the peer,
+  /// like that of any call. In a group all puts, gets and signals come before the waits.
+  void wait_signal(int peer, std::uint32_t signals = 1, StreamRef stream = {},
+                   const CallOptions& options = {});
+
  protected:
   CallsOnWindows() = default;
   ~CallsOnWindows() = default;
   CallsOnWindows(const CallsOnWindows&) = default;
   CallsOnWindows& operator=(const CallsOnWindows&) = default;
+
+ private:
+  CommunicatorState& state(std::string_view call) const;
 };
 
 }  // namespace plait

@@ -85,6 +85,29 @@ void expect_sum(Communicator& comm, void* memory, std::size_t values, std::uint6
 Communicator make() { return make_communicator(MPI_COMM_WORLD, test_options()); }
 const CallOptions needs_symmetric{.algorithm = "twoshot"};
 
+/// A get from the next rank, and a put to it, of hashed bytes.
+void exchange(Communicator& comm, const std::shared_ptr<Window>& window, std::byte* memory,
+              bool puts) {
+  const int n = comm.size(), next = (comm.rank() + 1) % n, last = (comm.rank() + n - 1) % n;
+  constexpr std::size_t bytes = 5000;
+  std::vector<std::byte> own(bytes), got(bytes);
+  const auto byte = [](int rank, std::size_t i) {
+    return static_cast<std::byte>(hash(5, static_cast<std::uint64_t>(rank), i));
+  };
+  for (std::size_t i = 0; i < bytes; ++i) own[i] = memory[8192 + i] = byte(comm.rank(), i);
+  comm.barrier();
+  comm.get(window, next, 8192, got.data(), bytes);
+  if (puts) {
+    comm.put(window, next, 0, own.data(), bytes, true);
+    comm.wait_signal(last);
+  }
+  comm.synchronize();
+  for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(got[i], byte(next, i));
+  for (std::size_t i = 0; puts && i < bytes; ++i) ASSERT_EQ(memory[i], byte(last, i));
+  comm.barrier();
+  comm.synchronize();
+}
+
 TEST(MpiAttach, MemoryFiles) {
   Communicator comm = make();
   const auto rank = static_cast<std::size_t>(comm.rank());
@@ -92,6 +115,7 @@ TEST(MpiAttach, MemoryFiles) {
   std::byte* const at = memory.base() + 48 * rank;
   const auto window = comm.attach(at, memory.bytes() - 48 * rank);
   for (std::uint64_t call = 0; call < 4; ++call) expect_sum(comm, at, count, call, needs_symmetric);
+  exchange(comm, window, at, true);
   comm.detach(window);
   expect_sum(comm, at, count, 9);
 }
@@ -129,6 +153,11 @@ TEST(MpiAttach, PrivateMemory) {
         const auto window = comm.attach(memory.base(), memory.bytes());
         EXPECT_FALSE(comm.is_symmetric(memory.base(), 1));
         expect_sum(comm, memory.base(), count, 1);
+        expect_throws(
+            ErrorCode::unsupported,
+            [&] { comm.put(window, (comm.rank() + 1) % comm.size(), 0, memory.base(), 1); },
+            "can be read and not written");
+        exchange(comm, window, memory.base(), false);
         comm.detach(window);
       }))
     expect_error(error, ErrorCode::unsupported, testing::HasSubstr("read each other's"));

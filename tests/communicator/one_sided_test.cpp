@@ -1,0 +1,280 @@
+// Calls that one rank makes alone: put, get and signals, by ranks that are threads.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "algorithms/messages/one_sided/kernel.hpp"
+#include "fault/deadline.hpp"
+#include "plait/group.hpp"
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t room = 400000;  // bytes for each peer in a rank's window
+
+/// A rank's window, with room for every peer, and memory to send from.
+class Peer {
+ public:
+  explicit Peer(Communicator& comm)
+      : comm_(comm),
+        window_(comm.allocate<std::byte>(room * static_cast<std::size_t>(comm.size()))),
+        own_(static_cast<std::byte*>(backend_of(comm).allocate(2 * room))) {}
+  ~Peer() { backend_of(comm_).deallocate(own_); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  const std::shared_ptr<Window>& window() const { return window_.window(); }
+  std::byte* at(int rank) const { return window_.data() + offset(rank); }
+  std::byte* own() const { return own_; }
+  static std::size_t offset(int rank) { return room * static_cast<std::size_t>(rank); }
+
+  static std::vector<std::byte> content(std::uint64_t seed, int rank, std::size_t bytes) {
+    std::vector<std::byte> all(bytes);
+    for (std::size_t i = 0; i < bytes; ++i)
+      all[i] = static_cast<std::byte>(hash(seed, static_cast<std::uint64_t>(rank), i));
+    return all;
+  }
+  void fill(std::byte* to, std::uint64_t seed, int rank, std::size_t bytes, StreamRef stream = {}) {
+    image_ = content(seed, rank, bytes);
+    comm_.copy(to, image_.data(), bytes, stream);
+    comm_.synchronize(stream);
+  }
+  testing::AssertionResult holds(const std::byte* from, std::uint64_t seed, int rank,
+                                 std::size_t bytes, StreamRef stream = {}) {
+    image_.assign(bytes, std::byte{});
+    comm_.copy(image_.data(), from, bytes, stream);
+    comm_.synchronize(stream);
+    if (image_ == content(seed, rank, bytes)) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << bytes << " bytes of rank " << rank << ", seed " << seed;
+  }
+
+ private:
+  Communicator& comm_;
+  Buffer<std::byte> window_;
+  std::byte* own_;
+  std::vector<std::byte> image_ = {};
+};
+
+class OneSided : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
+  static void run(const std::function<void(Communicator&, int)>& body) {
+    run_ranks(GetParam(), body, test_options());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, OneSided, testing::Values(1, 2, 3, 4, 8),
+                         [](const auto& info) { return fmt::format("n{}", info.param); });
+
+/// Any lengths, any alignment. The peers' memory beside the bytes stays as it is.
+TEST_P(OneSided, PutsArriveWithTheirSignals) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size(), next = (rank + 1) % n, last = (rank + n - 1) % n;
+    std::uint64_t seed = 0;
+    for (const std::size_t bytes : {1, 3, 8, 64, 1000, 4096, 65536 + 13, 300000})
+      for (const std::size_t shift : {0, 1, 8}) {
+        ++seed;
+        own.fill(own.at(last), 1000 + seed, rank, bytes + 100);
+        own.fill(own.own() + shift, seed, rank, bytes);
+        comm.barrier();
+        comm.put(own.window(), next, Peer::offset(rank) + 16 + shift, own.own() + shift, bytes,
+                 true);
+        comm.wait_signal(last);
+        EXPECT_TRUE(own.holds(own.at(last) + 16 + shift, seed, last, bytes));
+        EXPECT_TRUE(own.holds(own.at(last), 1000 + seed, rank, 16));
+        const auto behind = Peer::content(1000 + seed, rank, bytes + 100);
+        std::byte after{};
+        comm.copy(&after, own.at(last) + 16 + shift + bytes, 1);
+        comm.synchronize();
+        EXPECT_EQ(after, behind[16 + shift + bytes]);
+      }
+  });
+}
+
+TEST_P(OneSided, GetsReadThePeersMemory) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size(), next = (rank + 1) % n;
+    for (const std::size_t bytes : {1, 7, 4096, 300001}) {
+      own.fill(own.at(0) + 5, bytes, rank, bytes);
+      comm.barrier();
+      comm.get(own.window(), next, 5, own.own() + 3, bytes);
+      EXPECT_TRUE(own.holds(own.own() + 3, bytes, next, bytes));
+      comm.barrier();  // before the next one is filled
+      comm.synchronize();
+    }
+  });
+}
+
+/// Attached memory has another size and address on each rank.
+TEST_P(OneSided, ReachesAttachedMemory) {
+  run([](Communicator& comm, int rank) {
+    const int n = comm.size(), next = (rank + 1) % n, last = (rank + n - 1) % n;
+    Peer own(comm);
+    const auto size = [](int of) { return room + 16 * static_cast<std::size_t>(of); };
+    std::byte* const memory = own.own() + 16 * (rank % 3);
+    const auto window = comm.attach(memory, size(rank), WindowUse::one_sided);
+    EXPECT_FALSE(comm.is_symmetric(memory, 16));
+    own.fill(own.at(0), 9, rank, 5000);
+    comm.put(window, next, size(next) - 5000, own.at(0), 5000, true);
+    comm.wait_signal(last);
+    EXPECT_TRUE(own.holds(memory + size(rank) - 5000, 9, last, 5000));
+    expect_invalid([&] { comm.put(window, next, size(next) - 5000, own.at(0), 5001); }, "put: rank",
+                   fmt::format("the window of rank {} has {}", next, size(next)));
+    comm.detach(window);
+    expect_invalid([&] { comm.put(window, next, 0, own.at(0), 1); }, "was detached");
+  });
+}
+
+TEST_P(OneSided, SignalsCount) {
+  run([](Communicator& comm, int rank) {
+    const int n = comm.size();
+    for (int round = 1; round <= 3; ++round) {
+      for (int peer = 0; peer < n; ++peer)
+        for (int i = 0; i < round * (rank + 1); ++i) comm.signal(peer);
+      for (int peer = 0; peer < n; ++peer) {
+        comm.wait_signal(peer, static_cast<std::uint32_t>(round * (peer + 1) - round + 1));
+        if (round > 1) comm.wait_signal(peer, static_cast<std::uint32_t>(round - 1));
+      }
+      comm.synchronize();
+    }
+  });
+}
+
+/// In a group the waits come last, whatever the order of the calls.
+TEST_P(OneSided, GroupsExchange) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size();
+    for (std::uint64_t seed = 1; seed < 4; ++seed) {
+      own.fill(own.own(), seed, rank, 10000);
+      comm.barrier();
+      {
+        const Group group;
+        for (int peer = 0; peer < n; ++peer) comm.wait_signal(peer);
+        for (int peer = 0; peer < n; ++peer)
+          comm.put(own.window(), peer, Peer::offset(rank), own.own(), 10000, true);
+      }
+      for (int peer = 0; peer < n; ++peer) EXPECT_TRUE(own.holds(own.at(peer), seed, peer, 10000));
+    }
+  });
+}
+
+TEST_P(OneSided, GraphsReplayIt) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size(), next = (rank + 1) % n, last = (rank + n - 1) % n;
+    const Stream stream = comm.create_stream();
+    Backend& backend = backend_of(comm);
+    std::unique_ptr<Graph> graph;
+    {
+      const DeviceScope device(backend);
+      backend.begin_capture(stream.native());
+      comm.put(own.window(), next, 0, own.own(), 200000, true, stream);
+      comm.wait_signal(last, 1, stream);
+      graph = backend.end_capture(stream.native());
+    }
+    for (std::uint64_t seed = 1; seed < 5; ++seed) {
+      own.fill(own.own(), seed, rank, 200000, stream);
+      comm.barrier(stream);
+      {
+        const DeviceScope device(backend);
+        graph->launch(stream.native());
+      }
+      EXPECT_TRUE(own.holds(own.at(0), seed, last, 200000, stream));
+    }
+  });
+}
+
+TEST_P(OneSided, AMissingPeerIsNamed) {
+  if (GetParam() == 1) return;
+  run_ranks(GetParam(), impatient(), [](Communicator& comm, int rank) {
+    if (rank == 1) return stay(comm);
+    comm.wait_signal(1);
+    const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
+    EXPECT_THAT(text, HasSubstr("rank 1 is missing"));
+    EXPECT_THAT(text, HasSubstr("one_sided"));
+  });
+}
+
+TEST_P(OneSided, BadArgumentsAreRefused) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size();
+    const std::size_t all = room * static_cast<std::size_t>(n);
+    const auto& window = own.window();
+    expect_invalid([&] { comm.put(nullptr, 0, 0, own.own(), 1); }, "put: rank", "window is null");
+    expect_invalid([&] { comm.get(nullptr, 0, 0, own.own(), 1); }, "get: rank", "window is null");
+    expect_invalid([&] { comm.put(window, 0, 0, nullptr, 1); }, "the pointer is null");
+    expect_invalid([&] { comm.put(window, 0, all, own.own(), 1); }, "put: rank", "has");
+    expect_invalid([&] { comm.get(window, 0, ~std::size_t{0}, own.own(), 2); }, "get: rank");
+    for (const int peer : {-1, n}) {
+      expect_invalid([&] { comm.put(window, peer, 0, own.own(), 1); }, "none of the ranks");
+      expect_invalid([&] { comm.signal(peer); }, "signal: rank", "none of the ranks");
+      expect_invalid([&] { comm.wait_signal(peer); }, "wait_signal: rank", "none of the ranks");
+    }
+    expect_invalid([&] { comm.wait_signal(0, 0); }, "0 signals");
+    expect_invalid([&] { comm.wait_signal(0, 1u << 31); }, "2147483648 signals");
+    Communicator copy = comm.duplicate();
+    expect_invalid([&] { copy.put(window, 0, 0, own.own(), 1); }, "another communicator's");
+    expect_invalid(
+        [&] {
+          const Group group;
+          comm.put(window, n, 0, own.own(), 1);
+          comm.signal(rank);
+        },
+        "none of the ranks", "nothing of the group was enqueued");
+    // None of these does anything, or waits.
+    comm.put(window, proc_null, 0, nullptr, 1);
+    comm.wait_signal(proc_null);
+    comm.put(window, rank, all, nullptr, 0);
+    comm.put(window, rank, 0, nullptr, 0, true);  // but this signals
+    comm.wait_signal(rank, 1, {}, {.blocking = true});
+  });
+}
+
+/// Two ranks' launches by themselves, with counters that are about to wrap.
+TEST(OneSidedKernel, SignalsWrap) {
+  const auto backend = open_backend(BackendKind::host, 0);
+  const KernelHandle kernel = backend->find_kernel("one_sided", DataType::u64);
+  ASSERT_NE(kernel, nullptr);
+  std::uint32_t words[2] = {0xfffffffeu, 0xfffffffeu}, sent[2] = {0xfffffffeu, 0xfffffffeu},
+                seen[2] = {0xfffffffeu, 0xfffffffeu};
+  std::uint32_t abort = 0, claimed = 0;
+  DiagnosticRecord record{};
+  const Watch watch{
+      .abort = &abort, .record = &record, .claimed = &claimed, .timeout_ns = 1000000000};
+  one_sided::Args args{};
+  args.reader_handle = -1;
+  args.words = {.own = reinterpret_cast<std::byte*>(words), .stride = 0, .rank = 0};
+  args.sent = sent;
+  args.seen = seen;
+  const NativeStream stream = backend->create_stream();
+  const auto launch = [&](bool signals, std::uint32_t awaited) {
+    args.signals = signals;
+    args.awaited = awaited;
+    backend->launch(kernel, {1, 1}, &args, sizeof args, watch, stream);
+    backend->synchronize(stream);
+  };
+  for (int i = 0; i < 5; ++i) launch(true, 0);
+  EXPECT_EQ(words[0], 3u);
+  launch(false, 2);
+  launch(false, 3);
+  EXPECT_EQ(seen[0], 3u);
+  EXPECT_EQ(record.state, 0u);
+  launch(false, 1);  // there is no more
+  EXPECT_EQ(record.state, static_cast<std::uint32_t>(out_of_time));
+  backend->destroy_stream(stream);
+}
+
+}  // namespace
+}  // namespace plait::test
