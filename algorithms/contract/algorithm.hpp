@@ -86,8 +86,7 @@ struct Buffers {
                                         // r's buffer
   const SymmetricRange *send_range = nullptr, *recv_range = nullptr;
   std::size_t send_offset = 0, recv_offset = 0;  // in the ranges
-  /// Of a call that one rank makes alone: `send` and `recv` are then where the bytes come from and
-  /// where they go, in this rank's address space.
+  /// Of a call that one rank makes alone. Bytes then go from `send` to `recv`, wherever these are.
   struct OneSided {
     enum class Kind : std::uint8_t { none, put, get, signal, await } kind = Kind::none;
     std::uint32_t signals = 0;        // sent by this call, or awaited
@@ -162,9 +161,8 @@ struct LaunchSetting {
   Statistics& statistics;
   const NodeSetting* nodes = nullptr;  // null on one node
   LaunchRecord* record = nullptr;      // null: what the call launches is not kept
-  /// Copies that the default stream is given go to another one: there, a copy between the memories
-  /// of two devices, as programs allocate it, waits for the default stream of both, and so for a
-  /// kernel that waits for this rank.
+  /// Copies on the default stream go to another one. There, a copy between memories of two devices
+  /// that a program has allocated waits for both default streams, and for kernels that wait for it.
   bool copies_aside = false;
 };
 

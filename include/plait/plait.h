@@ -254,6 +254,18 @@ plait_status plait_scan_by(plait_comm comm, const void* send, void* recv, size_t
 plait_status plait_exscan_by(plait_comm comm, const void* send, void* recv, size_t count,
                              const plait_host_operation* op, plait_stream_t stream);
 
+/** Calls that one rank makes alone; see Communicator::put, get, signal and wait_signal. `buffer` is
+ * one of `comm`; `signals` of plait_put is 0 or 1. */
+plait_status plait_put(plait_comm comm, plait_buffer buffer, int peer, size_t offset,
+                       const void* source, size_t bytes, int signals, plait_stream_t stream,
+                       const plait_call_options* options);
+plait_status plait_get(plait_comm comm, plait_buffer buffer, int peer, size_t offset, void* target,
+                       size_t bytes, plait_stream_t stream, const plait_call_options* options);
+plait_status plait_signal(plait_comm comm, int peer, plait_stream_t stream,
+                          const plait_call_options* options);
+plait_status plait_wait_signal(plait_comm comm, int peer, size_t signals, plait_stream_t stream,
+                               const plait_call_options* options);
+
 /* --- messages between two ranks --------------------------------------------------------------- */
 
 /* The i-th message that rank a sends to rank b is the i-th that b receives from a. Both ranks pass

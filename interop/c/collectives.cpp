@@ -1,4 +1,7 @@
 // plait.h: the collectives, messages and groups.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <span>
 
 #include "communicator/groups/open_group.hpp"
@@ -113,6 +116,39 @@ PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
   })
 PLAIT_COLLECTIVES(PLAIT_DEFINE, PLAIT_NO_OTHER)
 #undef PLAIT_DEFINE
+
+// No other rank counts on these.
+plait_status plait_put(plait_comm comm, plait_buffer buffer, int peer, size_t offset,
+                       const void* source, size_t bytes, int signals, plait_stream_t stream,
+                       const plait_call_options* options) {
+  return enqueued("plait_put", comm, Communicator::Peers{}, [&](const Caller& by) {
+    const auto allocation = BufferHandles::instance().pin("plait_put", id_of(buffer));
+    by.comm.put(allocation->window, peer, offset, source, bytes, signals != 0, stream_ref(stream),
+                by.options(options));
+  });
+}
+plait_status plait_get(plait_comm comm, plait_buffer buffer, int peer, size_t offset, void* target,
+                       size_t bytes, plait_stream_t stream, const plait_call_options* options) {
+  return enqueued("plait_get", comm, Communicator::Peers{}, [&](const Caller& by) {
+    const auto allocation = BufferHandles::instance().pin("plait_get", id_of(buffer));
+    by.comm.get(allocation->window, peer, offset, target, bytes, stream_ref(stream),
+                by.options(options));
+  });
+}
+plait_status plait_signal(plait_comm comm, int peer, plait_stream_t stream,
+                          const plait_call_options* options) {
+  return enqueued("plait_signal", comm, Communicator::Peers{}, [&](const Caller& by) {
+    by.comm.signal(peer, stream_ref(stream), by.options(options));
+  });
+}
+plait_status plait_wait_signal(plait_comm comm, int peer, size_t signals, plait_stream_t stream,
+                               const plait_call_options* options) {
+  return enqueued("plait_wait_signal", comm, Communicator::Peers{}, [&](const Caller& by) {
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    by.comm.wait_signal(peer, static_cast<std::uint32_t>(std::min(signals, most)),
+                        stream_ref(stream), by.options(options));
+  });
+}
 
 plait_status plait_send(plait_comm comm, const void* data, size_t count, plait_data_type type,
                         int to, plait_stream_t stream, const plait_call_options* options) {

@@ -128,6 +128,11 @@ struct Properties {
   int rank, ranks, cuda_device, nvml_device;
 };
 
+/// ncclWaitSignalDesc_t. Since 2.29.
+struct AwaitedSignals {
+  int count, peer, index, context;
+};
+
 /// ncclTeam_t.
 struct Team {
   int ranks, rank, stride;

@@ -75,6 +75,14 @@
 /// Later ones that Plait has, and one that no header declares.
 #define PLAIT_NCCL_LATER_FUNCTIONS(F)                                                              \
   F(Result, ncclCommQueryProperties, (CommHandle comm, Properties* properties))                    \
+  F(Result, ncclPutSignal,                                                                         \
+    (const void* source, std::size_t count, TypeNumber type, int peer, WindowHandle window,        \
+     std::size_t offset, int index, int context, unsigned flags, CommHandle comm,                  \
+     StreamHandle stream))                                                                         \
+  F(Result, ncclSignal,                                                                            \
+    (int peer, int index, int context, unsigned flags, CommHandle comm, StreamHandle stream))      \
+  F(Result, ncclWaitSignal,                                                                        \
+    (int count, AwaitedSignals* awaited, CommHandle comm, StreamHandle stream))                    \
   F(Result, ncclWinGetUserPtr, (CommHandle comm, WindowHandle window, void** pointer))             \
   F(Result, ncclGetLsaDevicePointer,                                                               \
     (WindowHandle window, std::size_t offset, int peer, void** pointer))                           \
@@ -94,7 +102,6 @@
   F(Result, ncclLsaBarrierCreateRequirement) F(int, ncclLLA2ACalcSlots) F(Team, ncclTeamCft)       \
   F(Team, ncclTeamCftMultimem) F(Team, ncclTeamLsa) F(Team, ncclTeamRail)                          \
   F(Team, ncclTeamWorld) F(int, ncclTeamRankToLsa) F(int, ncclTeamRankToWorld)                     \
-  F(Result, ncclPutSignal) F(Result, ncclSignal) F(Result, ncclWaitSignal)                         \
   F(Result, ncclCommGetUniqueId) F(Result, ncclCommGrow) F(Result, ncclCommMemStats)               \
   F(Result, ncclCommResume) F(Result, ncclCommSuspend) F(Result, ncclParamBind)                    \
   F(void, ncclParamDumpAll) F(Result, ncclParamGet) F(Result, ncclParamGetAllParameterKeys)        \

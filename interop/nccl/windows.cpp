@@ -22,7 +22,7 @@ using Windows = HandleTable<RegisteredWindow, HandleKind::nccl_window>;
 HandleId id_of(WindowHandle handle) { return {reinterpret_cast<std::uintptr_t>(handle)}; }
 
 std::shared_ptr<Window> find(const char* call, WindowHandle handle) {
-  const auto window = Windows::instance().pin(call, id_of(handle))->window.lock();
+  auto window = Windows::instance().pin(call, id_of(handle))->window.lock();
   if (window == nullptr) refuse(call, "the communicator of the window has been destroyed");
   return window;
 }
@@ -48,6 +48,33 @@ Result tell_peer(const char* call, WindowHandle handle, std::size_t offset, int 
     if (offset >= window->bytes())
       refuse(call, fmt::format("offset {} lies beyond the {} bytes", offset, window->bytes()));
     address = window->peer(peer, offset);
+  });
+}
+
+/// Programs may have asked for more signals and contexts, of which this library has one.
+void check_signal(const char* call, int index, int context, unsigned flags) {
+  if (index != 0 || context != 0 || flags != 0)
+    refuse_use(call, fmt::format("signal {}, context {}, flags {:#x}: there is only signal 0 of "
+                                 "context 0, without flags",
+                                 index, context, flags));
+}
+
+/// Runs `body(communicator)`, which makes calls that no other rank counts on.
+template <class Body>
+Result one_sided(const char* call, CommHandle comm, StreamHandle stream, Body body) noexcept {
+  return grouped(call, [&] {
+    const auto pinned = pin(call, comm);
+    const std::shared_ptr<Comm>& own = *pinned;
+    Communicator& communicator = own->use(call);
+    body(communicator);
+    Group& group = Group::of_thread();
+    const bool ends = own->is_on_host() && stream == nullptr;
+    if (group.is_open()) {
+      group.add(own, {.collective = Collective::send_recv});
+      if (ends) group.await_at_end(own);
+    } else if (ends) {
+      communicator.synchronize();
+    }
   });
 }
 
@@ -111,4 +138,37 @@ Result plait::nccl::ncclGetLsaDevicePointer(WindowHandle window, std::size_t off
 Result plait::nccl::ncclGetPeerDevicePointer(WindowHandle window, std::size_t offset, int peer,
                                              void** pointer) {
   return tell_peer("ncclGetPeerDevicePointer", window, offset, peer, pointer);
+}
+
+Result plait::nccl::ncclPutSignal(const void* source, std::size_t count, TypeNumber type, int peer,
+                                  WindowHandle window, std::size_t offset, int index, int context,
+                                  unsigned flags, CommHandle comm, StreamHandle stream) {
+  constexpr const char* call = "ncclPutSignal";
+  return one_sided(call, comm, stream, [&](Communicator& own) {
+    check_signal(call, index, context, flags);
+    own.put(find(call, window), peer, offset, source, count * size_of(data_type(call, type)), true,
+            stream);
+  });
+}
+Result plait::nccl::ncclSignal(int peer, int index, int context, unsigned flags, CommHandle comm,
+                               StreamHandle stream) {
+  constexpr const char* call = "ncclSignal";
+  return one_sided(call, comm, stream, [&](Communicator& own) {
+    check_signal(call, index, context, flags);
+    own.signal(peer, stream);
+  });
+}
+Result plait::nccl::ncclWaitSignal(int count, AwaitedSignals* awaited, CommHandle comm,
+                                   StreamHandle stream) {
+  constexpr const char* call = "ncclWaitSignal";
+  return one_sided(call, comm, stream, [&](Communicator& own) {
+    if (count < 1) refuse(call, fmt::format("{} descriptors", count));
+    const AwaitedSignals* const all = &needed(call, awaited, "signalDescs");
+    for (int i = 0; i < count; ++i) {
+      check_signal(call, all[i].index, all[i].context, 0);
+      if (all[i].count < 1) refuse(call, fmt::format("opCnt {}", all[i].count));
+    }
+    for (int i = 0; i < count; ++i)
+      own.wait_signal(all[i].peer, static_cast<std::uint32_t>(all[i].count), stream);
+  });
 }

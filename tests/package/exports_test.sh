@@ -106,7 +106,7 @@ comm -23 "$work/expected" "$work/offered" >"$work/lacking"
 # take of the same version, and two names that are not looked for above.
 tools='backend_of|environment[a-z_]*|format_bytes|in_quotes|measure_algorithms|parse_bytes|policies'
 tools+='|printable|split|wrong_name|Selector::[A-Za-z_]+|MeasuredTimes::[A-Za-z_]+'
-tools+='|describe_for_calibration|tuned_path|why_no_cache|write_cached'
+tools+='|describe_for_calibration|ring_order|tuned_path|why_no_cache|write_cached'
 tools+='|log::(level|raise|write)|Origin::[A-Za-z_]+|detail::draw_process_number|selector_of'
 tools+='|start_thread|(cancel|refuse)_group'
 others='KernelTable<.*>::instance|detail::local_pointer'

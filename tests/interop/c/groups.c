@@ -49,6 +49,22 @@ void symmetric_memory_and_groups(void) {
           "send_recv: rank", "the option `symmetric`", "is not in symmetric memory");
   INVALID(plait_send(comm, x, count, PLAIT_F32, rank, stream, &options), "send: rank",
           "the option `symmetric`", "for send_recv");
+  /* by calls of one rank alone */
+  OK(plait_put(comm, buffer, next, 2 * count * sizeof *x, x, count * sizeof *x, 1, stream, NULL));
+  OK(plait_wait_signal(comm, last, 1, stream, NULL));
+  OK(plait_get(comm, buffer, next, 0, x + 3 * count, count * sizeof *x, stream, NULL));
+  OK(plait_signal(comm, next, stream, NULL));
+  OK(plait_wait_signal(comm, last, 1, stream, NULL));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < count; ++i)
+    if (x[2 * count + i] != (float)value(last, 1, i) ||
+        x[3 * count + i] != (float)value(next, 1, i))
+      break;
+  CHECK(i == count);
+  INVALID(plait_put(comm, NULL, next, 0, x, 4, 0, stream, NULL), "plait_put", "buffer is NULL");
+  INVALID(plait_get(comm, buffer, next, bytes, x, 4, stream, NULL), "get: rank", "has");
+  INVALID(plait_signal(comm, ranks, stream, NULL), "signal: rank", "none of the ranks");
+  INVALID(plait_wait_signal(comm, next, 0, stream, NULL), "wait_signal: rank", "0 signals");
   OK(plait_buffer_free(buffer));
   INVALID(plait_buffer_free(buffer), "plait_buffer_free", "buffer", "has been destroyed");
   INVALID(plait_buffer_pointer(buffer, &pointer), "plait_buffer_pointer", "buffer",

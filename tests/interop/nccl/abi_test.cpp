@@ -45,6 +45,9 @@ SAME_VALUE(unset, NCCL_CONFIG_UNDEF_INT);
 SAME_VALUE(no_colour, NCCL_SPLIT_NOCOLOR);
 SAME_VALUE(shrink_aborts, NCCL_SHRINK_ABORT);
 SAME_VALUE(window_for_collectives, NCCL_WIN_COLL_SYMMETRIC);
+#if NCCL_VERSION_CODE >= 22900
+static_assert(sizeof(AwaitedSignals) == sizeof(ncclWaitSignalDesc_t));
+#endif
 
 static_assert(sizeof(IdBytes) == sizeof(ncclUniqueId));
 static_assert(sizeof(Simulation) == sizeof(ncclSimInfo_t));

@@ -1,5 +1,6 @@
 // What the collectives compute, in which memory, and with which operations.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -280,6 +281,39 @@ TEST(Memory, Windows) {
     EXPECT_INVALID(ncclWinGetUserPtr(comm, window, &found), "has been destroyed");
     check_sum(comm, rank, 3);
     EXPECT_OK(ncclMemFree(pointer));
+  });
+}
+
+TEST(Memory, PutsWithSignals) {
+  on_ranks(3, [](int rank, CommHandle comm) {
+    std::vector<std::int32_t> data(400), own(100);
+    WindowHandle window = nullptr;
+    OK(ncclCommWindowRegister(comm, data.data(), 1600, &window, 0));
+    const int next = (rank + 1) % 3, last = (rank + 2) % 3;
+    for (int call = 0; call < 3; ++call) {
+      for (std::size_t i = 0; i < own.size(); ++i)
+        own[i] = static_cast<std::int32_t>(test_hash(call, rank, i));
+      OK(ncclPutSignal(own.data(), 100, int32, next, window, 400, 0, 0, 0, comm, nullptr));
+      AwaitedSignals signals{1, last, 0, 0};
+      OK(ncclWaitSignal(1, &signals, comm, nullptr));
+      for (std::size_t i = 0; i < own.size(); ++i)
+        ASSERT_EQ(data[100 + i], static_cast<std::int32_t>(test_hash(call, last, i)));
+      OK(ncclGroupStart());
+      OK(ncclSignal(next, 0, 0, 0, comm, nullptr));
+      OK(ncclSignal(last, 0, 0, 0, comm, nullptr));
+      std::array<AwaitedSignals, 2> both{{{1, last, 0, 0}, {1, next, 0, 0}}};
+      OK(ncclWaitSignal(2, both.data(), comm, nullptr));
+      OK(ncclGroupEnd());
+    }
+    EXPECT_INVALID(
+        ncclPutSignal(own.data(), 100, int32, next, window, 1201, 0, 0, 0, comm, nullptr),
+        "put: rank");
+    EXPECT_INVALID(ncclSignal(3, 0, 0, 0, comm, nullptr), "none of the ranks");
+    EXPECT_INVALID(ncclWaitSignal(0, nullptr, comm, nullptr), "0 descriptors");
+    EXPECT_TRUE(refused(ncclSignal(next, 1, 0, 0, comm, nullptr), Result::invalid_usage,
+                        "only signal 0 of context 0"));
+    check_sum(comm, rank, 3);
+    EXPECT_OK(ncclCommWindowDeregister(comm, window));
   });
 }
 
