@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "interop/nccl/config.hpp"
 #include "interop/nccl/errors.hpp"
@@ -146,6 +147,25 @@ Result enqueued(const Wish& wish, const Refused& refused, const Body& body) noex
   });
 }
 
+/// In a gather or scatter in place, each rank's buffer is its own block, so in a window their
+/// offsets differ. Messages take such buffers. False: nothing is enqueued.
+bool enqueue_in_window(Communicator& own, const Call& call, const void* send, void* recv,
+                       StreamHandle stream, const CallOptions& options) {
+  const bool gathers = call.collective == Collective::gather;
+  if ((!gathers && call.collective != Collective::scatter) || call.count == 0 ||
+      !own.is_symmetric(gathers ? send : recv, 1))
+    return false;
+  const auto ranks = static_cast<std::size_t>(own.size());
+  const std::vector<std::size_t> counts(ranks, call.count);
+  std::vector<std::size_t> begins(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) begins[rank] = rank * call.count;
+  if (gathers)
+    own.gather_v(send, call.count, recv, {counts, begins}, call.type, call.root, stream, options);
+  else
+    own.scatter_v(send, {counts, begins}, recv, call.count, call.type, call.root, stream, options);
+  return true;
+}
+
 Result collective(const Wish& wish) noexcept {
   const Call made{.collective = wish.collective, .count = wish.count};
   return enqueued(wish, made, [&](const std::shared_ptr<Comm>& comm, Communicator& own) {
@@ -159,7 +179,8 @@ Result collective(const Wish& wish) noexcept {
     Needs needs;
     if (wish.op != op_sum) needs.factor = set_op(wish.name, *comm, wish.op, call);
     enqueue_between(wish, comm, own, call, needs, [&](const void* send, void* recv) {
-      own.enqueue(call, send, recv, wish.stream, options);
+      if (!enqueue_in_window(own, call, send, recv, wish.stream, options))
+        own.enqueue(call, send, recv, wish.stream, options);
     });
     settle(wish, comm, own, call);
   });

@@ -284,6 +284,31 @@ TEST(Memory, Windows) {
   });
 }
 
+/// In place, each rank's only buffer is its own block, whichever rank is the root.
+TEST(Memory, GatherAndScatterInAWindow) {
+  on_ranks(3, [](int rank, CommHandle comm) {
+    constexpr std::size_t block = 100;
+    std::vector<std::int32_t> data(3 * block);
+    WindowHandle window = nullptr;
+    OK(ncclCommWindowRegister(comm, data.data(), 12 * block, &window, window_for_collectives));
+    std::int32_t* const own = data.data() + block * static_cast<std::size_t>(rank);
+    const auto value = [](int root, int owner, std::size_t i) {
+      return static_cast<std::int32_t>(test_hash(root, owner, i));
+    };
+    for (int root = 0; root < 3; ++root) {
+      for (std::size_t i = 0; i < block; ++i) own[i] = value(root, rank, i);
+      OK(ncclGather(own, data.data(), block, int32, root, comm, nullptr));
+      for (std::size_t i = 0; rank == root && i < data.size(); ++i)
+        ASSERT_EQ(data[i], value(root, static_cast<int>(i / block), i % block));
+      for (std::size_t i = 0; i < data.size(); ++i)
+        data[i] = value(7 + rank, static_cast<int>(i / block), i % block);
+      OK(ncclScatter(data.data(), own, block, int32, root, comm, nullptr));
+      for (std::size_t i = 0; i < block; ++i) ASSERT_EQ(own[i], value(7 + root, rank, i));
+    }
+    EXPECT_OK(ncclCommWindowDeregister(comm, window));
+  });
+}
+
 TEST(Memory, PutsWithSignals) {
   on_ranks(3, [](int rank, CommHandle comm) {
     std::vector<std::int32_t> data(400), own(100);
