@@ -179,8 +179,8 @@ struct CopySpan {
 };
 
 /// All methods except `info`, `links_to`, `use`, `queue`, `resolve`, `is_per_thread`,
-/// `names_one_stream`, `bind` and `restore` require that this device is the calling thread's current
-/// one: see DeviceScope.
+/// `names_one_stream`, `bind` and `restore` require that this device is the calling thread's
+/// current one: see DeviceScope.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -8,8 +8,8 @@ if(PLAIT_ALGORITHMS STREQUAL all)
 endif()
 set(plait_left_out_rules passed_over)
 
-# Every communicator has a barrier, messages and one-sided calls, and direct_push serves all other collectives but
-# all_reduce, in any memory.
+# Every communicator has a barrier, messages and one-sided calls, and direct_push serves all other
+# collectives but all_reduce, in any memory.
 set(plait_always barrier direct_push one_sided pairwise)
 set(plait_folders ${plait_sources})
 list(FILTER plait_folders INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/algorithms/")

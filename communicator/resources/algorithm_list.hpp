@@ -9,7 +9,8 @@
 
 namespace plait {
 
-/// Numbered alike on all ranks, the one of one-sided calls last. An algorithm that is registered later serves later communicators.
+/// Numbered alike on all ranks, the one of one-sided calls last. An algorithm that is registered
+/// later serves later communicators.
 class AlgorithmList {
  public:
   AlgorithmList() {

@@ -1,9 +1,9 @@
 // Ring all-reduce: large messages on any memory; each rank talks to its two neighbours only.
 //
 // Each block runs a ring of its own, even blocks forwards, odd blocks backwards, so every rank uses
-// both directions of every link. The ring has the order of `Topology::ring`, and chunks are numbered
-// by position in it. The message is cut into one stripe per block, a stripe into rounds, and a
-// round into n chunks that fit a slot each. In each round:
+// both directions of every link. The ring has the order of `Topology::ring`, and chunks are
+// numbered by position in it. The message is cut into one stripe per block, a stripe into rounds,
+// and a round into n chunks that fit a slot each. In each round:
 //   1. Reduce-scatter, n - 1 steps: chunks travel round the ring and collect every rank's term.
 //   2. All-gather, n - 1 steps: the finished chunks travel round once more.
 // schedule.hpp has the order of the steps; primitives.hpp defines a step and proves that none
