@@ -46,7 +46,7 @@ class CommunicatorState {
   CallPath path{resources, faults};
   CollectiveCalls collectives{resources, faults, path};
   MessageCalls messages{resources, faults, path};
-  OneSidedCalls one_sided{resources, faults, path};
+  OneSidedCalls one_sided{resources, path};
   HostReducer host_reducer{resources, faults, path, collectives};
 
  private:

@@ -22,8 +22,7 @@ struct OneSidedRequest {
 
 class OneSidedCalls {
  public:
-  OneSidedCalls(CommunicatorResources& own, const Faults& faults, CallPath& path)
-      : own_(own), faults_(faults), path_(path) {}
+  OneSidedCalls(CommunicatorResources& own, CallPath& path) : own_(own), path_(path) {}
 
   /// Enqueues the call, or adds it to this thread's group. Throws Error(invalid_argument) or
   /// Error(unsupported) before anything is enqueued; no other rank counts on the call.
@@ -34,7 +33,6 @@ class OneSidedCalls {
   void locate(PreparedCall& prepared, const OneSidedRequest& request) const;
 
   CommunicatorResources& own_;
-  const Faults& faults_;
   CallPath& path_;
   KeptPlan kept_;
 };
