@@ -85,6 +85,15 @@ void expect_sum(Communicator& comm, void* memory, std::size_t values, std::uint6
 Communicator make() { return make_communicator(MPI_COMM_WORLD, test_options()); }
 const CallOptions needs_symmetric{.algorithm = "twoshot"};
 
+class MpiAttach : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ranks = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks < 2) GTEST_SKIP() << "needs two ranks";
+  }
+};
+
 /// A get from the next rank, and a put to it, of hashed bytes.
 void exchange(Communicator& comm, const std::shared_ptr<Window>& window, std::byte* memory,
               bool puts) {
@@ -108,7 +117,7 @@ void exchange(Communicator& comm, const std::shared_ptr<Window>& window, std::by
   comm.synchronize();
 }
 
-TEST(MpiAttach, MemoryFiles) {
+TEST_F(MpiAttach, MemoryFiles) {
   Communicator comm = make();
   const auto rank = static_cast<std::size_t>(comm.rank());
   Mapped memory(Kind::file, 8 + rank);
@@ -121,7 +130,7 @@ TEST(MpiAttach, MemoryFiles) {
 }
 
 /// A mapping of a part of a file, which a neighbouring mapping continues.
-TEST(MpiAttach, PiecesOfFiles) {
+TEST_F(MpiAttach, PiecesOfFiles) {
   Communicator comm = make();
   Mapped memory(Kind::file, 16);
   ASSERT_EQ(mprotect(memory.base() + 3 * page, page, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
@@ -131,7 +140,7 @@ TEST(MpiAttach, PiecesOfFiles) {
 }
 
 /// Open MPI's segment of a rank may begin at an odd multiple of 8.
-TEST(MpiAttach, SharedWindowsOfMpi) {
+TEST_F(MpiAttach, SharedWindowsOfMpi) {
   Communicator comm = make();
   MPI_Win win{};
   void* base = nullptr;
@@ -146,7 +155,7 @@ TEST(MpiAttach, SharedWindowsOfMpi) {
 }
 
 /// Such memory stays ordinary for calls.
-TEST(MpiAttach, PrivateMemory) {
+TEST_F(MpiAttach, PrivateMemory) {
   Communicator comm = make();
   Mapped memory(Kind::private_memory);
   if (const auto error = error_of([&] {
@@ -164,7 +173,7 @@ TEST(MpiAttach, PrivateMemory) {
 }
 
 /// One rank's memory is private, so no rank's is symmetric.
-TEST(MpiAttach, MixedMemory) {
+TEST_F(MpiAttach, MixedMemory) {
   Communicator comm = make();
   Mapped memory(comm.rank() == 1 ? Kind::private_memory : Kind::file);
   std::shared_ptr<Window> window;
@@ -175,7 +184,7 @@ TEST(MpiAttach, MixedMemory) {
 }
 
 /// Freed without detach, and the addresses used again: an error, never old memory.
-TEST(MpiAttach, FreedMemoryIsNoticed) {
+TEST_F(MpiAttach, FreedMemoryIsNoticed) {
   Communicator comm = make();
   auto memory = std::make_unique<Mapped>(Kind::file);
   std::byte* const at = memory->base();
@@ -209,7 +218,7 @@ std::size_t open_files() {
   return open;
 }
 
-TEST(MpiAttach, ManyRoundsLeaveNothing) {
+TEST_F(MpiAttach, ManyRoundsLeaveNothing) {
   Communicator comm = make();
   Mapped memory(Kind::file);
   const auto round = [&] { comm.detach(comm.attach(memory.base(), memory.bytes())); };
@@ -290,7 +299,7 @@ class Steps {
   std::vector<Piece> pieces_;
 };
 
-TEST(MpiAttach, RandomSteps) {
+TEST_F(MpiAttach, RandomSteps) {
   Communicator comm = make();
   Steps steps(comm, 46);
   for (std::uint64_t i = 0; i < unless_full(2000, 100000) && !HasFailure(); ++i) steps.step(i);

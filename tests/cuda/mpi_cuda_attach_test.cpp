@@ -34,6 +34,7 @@ class CudaAttach : public testing::Test {
   void SetUp() override {
     if (device_count(BackendKind::cuda) == 0) GTEST_SKIP() << why_no_device(BackendKind::cuda);
     comm_ = make_communicator(MPI_COMM_WORLD, test_options());
+    if (comm().size() < 2) GTEST_SKIP() << "needs two ranks";
   }
   Communicator& comm() { return *comm_; }
   int device() { return backend_of(comm()).info().ordinal; }
