@@ -110,7 +110,7 @@ std::vector<std::size_t> offsets(const std::string& text, const std::vector<Data
   return offsets;
 }
 
-/// "all" means every algorithm of these collectives, and "default".
+/// "all" means every algorithm of these collectives that is exact, and "default".
 std::vector<std::string> algorithms(const std::string& text,
                                     const std::vector<Collective>& collectives) {
   std::vector<std::string> known;
@@ -126,7 +126,11 @@ std::vector<std::string> algorithms(const std::string& text,
     if (std::find(collectives.begin(), collectives.end(), call.even) != collectives.end())
       known.emplace_back(call.name);
   known.emplace_back("default");
-  if (text == "all") return known;
+  if (text == "all") {
+    for (const Algorithm* algorithm : all)
+      if (algorithm->is_lossy()) std::erase(known, algorithm->name());
+    return known;
+  }
   for (const Policy& policy : policies()) known.emplace_back(policy.name);
   auto names = split(text);
   for (const std::string& name : names) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "algorithms/contract/algorithm.hpp"
 #include "bench/files.hpp"
 #include "bench/peers/mpi.hpp"
 #include "bench/verify.hpp"
@@ -236,7 +237,10 @@ bool Session::measure(Contender& contender, const Task& task) {
   }
   result.repeats = options_.repeats;
   result.calls = timer_.calls();
-  const bool can_check = result.moves_data() || comm_.bootstrap().nodes() == 1;
+  const Algorithm* const algorithm = Registry::instance().find(
+      result.chosen.empty() ? result.name : result.chosen, task.call.collective);
+  const bool can_check = (result.moves_data() || comm_.bootstrap().nodes() == 1) &&
+                         (algorithm == nullptr || !algorithm->is_lossy());
   if (options_.check && can_check)
     result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
   progress_.hide();

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "backends/backend.hpp"
 
@@ -25,7 +26,16 @@ DeviceMemory<T> allocate_zeroed(const std::shared_ptr<Backend>& backend, std::si
   backend->zero(memory.get(), count * sizeof(T));
   return memory;
 }
-/// The same in pinned memory.
+/// The values on the current device. Waits for the copy.
+template <class T>
+DeviceMemory<T> on_device(const std::shared_ptr<Backend>& backend, const std::vector<T>& values) {
+  DeviceMemory<T> memory = allocate_zeroed<T>(backend, values.size());
+  const NativeStream stream = backend->resolve(nullptr);
+  backend->copy(memory.get(), values.data(), values.size() * sizeof(T), stream);
+  backend->synchronize(stream);
+  return memory;
+}
+/// Zeros in pinned memory.
 template <class T>
 PinnedMemory<T> allocate_pinned(const std::shared_ptr<Backend>& backend, std::size_t count) {
   return PinnedMemory<T>(static_cast<T*>(backend->allocate_pinned(count * sizeof(T))),

@@ -160,7 +160,9 @@ struct LaunchSetting {
   WorkMemory& work;
   Statistics& statistics;
   const NodeSetting* nodes = nullptr;  // null on one node
-  LaunchRecord* record = nullptr;      // null: what the call launches is not kept
+  /// 0, 1, 2, ..., in device memory: the owners where each rank of one node counts as a node.
+  const std::int32_t* ranks_in_order = nullptr;
+  LaunchRecord* record = nullptr;  // null: what the call launches is not kept
   /// Copies on the default stream go to another one. There, a copy between memories of two devices
   /// that a program has allocated waits for both default streams, and for kernels that wait for it.
   bool copies_aside = false;
@@ -185,6 +187,8 @@ class LaunchContext {
   const Topology& topology() const noexcept { return setting_.topology; }
   /// Null where all ranks are on one node.
   const NodeSetting* nodes() const noexcept { return setting_.nodes; }
+  /// Null where there are several nodes.
+  const std::int32_t* ranks_in_order() const noexcept { return setting_.ranks_in_order; }
   const Grant& grant() const noexcept { return grant_.own; }
   /// The memory of `Algorithm::shared`. Throws if the algorithm has not asked for any: one that
   /// passes its calls on to another must pass on its resources, too.
@@ -333,6 +337,9 @@ class Algorithm {
   /// among them. Asked of reductions of floats that `supports` accepts. An algorithm that says
   /// nothing is left out.
   virtual bool reduces_in_rank_order(const Call&, const Topology&) const { return false; }
+  /// Whether results are rounded to fewer bits than their type has. Such an algorithm has an
+  /// infinite estimate, and `plait-bench --algorithms all` leaves it out.
+  virtual bool is_lossy() const { return false; }
 };
 
 /// Whether the algorithm can serve the call on these ranks: `supports`, and the rules for all

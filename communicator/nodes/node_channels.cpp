@@ -194,10 +194,7 @@ void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const N
   for (int node = 0; node < nodes.count(); ++node)
     table.insert(table.end(), nodes.ranks(node).begin(),
                  nodes.ranks(node).begin() + topology.rails);
-  tables_ = allocate_zeroed<std::int32_t>(backend, table.size());
-  const NativeStream stream = backend->resolve(nullptr);
-  backend->copy(tables_.get(), table.data(), table.size() * sizeof(std::int32_t), stream);
-  backend->synchronize(stream);
+  tables_ = on_device(backend, table);
   const std::size_t counters = node_channel_memory(topology).resources().resources.counters;
   counters_ = allocate_zeroed<std::uint32_t>(backend, std::max<std::size_t>(counters, 1));
   setting_.node = nodes.here();

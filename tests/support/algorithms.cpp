@@ -36,7 +36,7 @@ bool spans_nodes() { return environment("PLAIT_NODE").has_value(); }
 /// Algorithms for one node only, and for several only, have their tests there. Those that are not
 /// exact have tests of their own (nodes_test).
 bool can_run(const Algorithm& algorithm) {
-  if (algorithm.family() == "quantized") return false;
+  if (algorithm.is_lossy()) return false;
   // On another thread, because opening a device makes it the thread's current one, and a rank may
   // ask in the middle of its work.
   static const DeviceFacts facts =

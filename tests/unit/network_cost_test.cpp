@@ -155,7 +155,7 @@ TEST(NetworkCost, ManyNodesOfAFastNetworkTakeRingsForLargeMessages) {
 /// there is one.
 TEST(NetworkCost, CountsBetweenNodesOnly) {
   for (const auto& algorithm : Registry::instance().all()) {
-    if (!algorithm->spans_nodes() || algorithm->family() == "quantized") continue;  // when named
+    if (!algorithm->spans_nodes() || algorithm->is_lossy()) continue;
     const Collective collective = algorithm->collective();
     const auto with = [&](int nodes, const NetworkFacts& network) {
       Topology topology = topology_of(nodes, 8 / nodes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/contract/algorithm.hpp"
 #include "algorithms/nodes/rails/plan.hpp"
+#include "algorithms/nodes/rails/quantized_kernel.hpp"
 
 namespace plait::rails {
 namespace {
@@ -200,6 +202,50 @@ TEST(RailsSupport, NeedsAPackOfEachNodePerSlot) {
         EXPECT_TRUE(has_room || limit < std::size_t{128} << 20 || nodes > 64) << nodes;
       }
   }
+}
+
+/// A block of one thread, which counts the bytes that it stores outside of its own buffer.
+template <std::size_t Bytes>
+struct CountingThread {
+  static constexpr std::size_t pack_bytes = Bytes;
+  unsigned thread() const { return 0; }
+  unsigned threads() const { return 1; }
+  template <class P>
+  P load(const P* from) const {
+    return *from;
+  }
+  template <class P>
+  void store(P* to, const P& pack) {
+    *to = pack;
+    const auto* const at = reinterpret_cast<const std::byte*>(to);
+    if (at < own.data() || at >= own.data() + own.size()) stored += sizeof(P);
+  }
+  std::span<const std::byte> own;
+  std::size_t stored = 0;
+};
+
+/// What a rank that sends `values` values to two others stores into their slots.
+template <class Code, std::size_t Bytes>
+std::size_t stored_bytes(std::size_t values) {
+  using Wire = quantized::CodedWire<Code, CountingThread<Bytes>>;
+  const std::size_t packs = values * sizeof(float) / Bytes;
+  std::vector<Pack<float, Bytes>> data(packs), slots[3] = {data, data, data};
+  for (std::size_t i = 0; i < values; ++i)
+    data[i * sizeof(float) / Bytes].lane[i % (Bytes / sizeof(float))] = static_cast<float>(i * i);
+  CountingThread<Bytes> dev{std::as_bytes(std::span(data))};
+  Wire::push(dev, {data.front().lane, values}, {0, packs}, 0, 3, 1,
+             [&](int slot) { return reinterpret_cast<std::byte*>(slots[slot].data()); });
+  EXPECT_EQ(dev.stored, 2 * Wire::bytes(packs));
+  return dev.stored;
+}
+
+TEST(Quantized, StoresAsFewBytesAsItSays) {
+  constexpr std::size_t values = 1280, f32 = 2 * values * sizeof(float);
+  EXPECT_EQ((stored_bytes<bf16, 16>(values)), f32 / 2);
+  EXPECT_EQ((stored_bytes<bf16, 64>(values)), f32 / 2);
+  EXPECT_EQ((stored_bytes<f16, 16>(values)), f32 / 2);
+  EXPECT_EQ((stored_bytes<std::int8_t, 16>(values)), f32 * 9 / 32);
+  EXPECT_EQ((stored_bytes<std::int8_t, 64>(values)), f32 * 9 / 32);
 }
 
 }  // namespace

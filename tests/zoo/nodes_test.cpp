@@ -98,20 +98,23 @@ TEST_P(SeveralNodes, BarriersWaitForAll) {
   });
 }
 
-TEST_P(SeveralNodes, QuantizedSumsKeepTheirBound) {
+/// Also of ranks of one node, which then count as nodes.
+class QuantizedSums : public SeveralNodes {};
+
+TEST_P(QuantizedSums, KeepTheirBound) {
   run([this](Communicator& comm, Arena& arena) {
     check_quantized(comm, arena, nodes_, under_tsan ? 9001 : 40'003);
   });
 }
 
-TEST_P(SeveralNodes, QuantizedSumsOfWhatIsNoNumber) {
+TEST_P(QuantizedSums, OfWhatIsNoNumber) {
   run([this](Communicator& comm, Arena& arena) {
     constexpr std::size_t count = 5000, where = 2500;
     for (const char* const algorithm : quantized)
       for (const float special : {std::numeric_limits<float>::infinity(),
                                   std::numeric_limits<float>::quiet_NaN(), 1e30f, 1e-38f}) {
         const QuantizedSum sum(
-            comm, arena, nodes_, count, ReduceOp::sum, algorithm, false,
+            comm, arena, partial_sums(nodes_), count, ReduceOp::sum, algorithm, false,
             [&](int rank, std::size_t i) { return i == where && rank == 0 ? special : 0.0f; });
         sum.expect_same_bits();
         const std::string name = algorithm;
@@ -136,10 +139,14 @@ TEST_P(SeveralNodes, QuantizedSumsOfWhatIsNoNumber) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SeveralNodes,
-                         testing::Values(Sizes{1, 1}, Sizes{2, 2}, Sizes{2, 1}, Sizes{1, 1, 1, 1},
-                                         Sizes{1, 3}),
-                         [](const auto& instance) { return name_of_sizes(instance.param); });
+const auto name_of_instance = [](const auto& instance) { return name_of_sizes(instance.param); };
+const auto several =
+    testing::Values(Sizes{1, 1}, Sizes{2, 2}, Sizes{2, 1}, Sizes{1, 1, 1, 1}, Sizes{1, 3});
+INSTANTIATE_TEST_SUITE_P(All, SeveralNodes, several, name_of_instance);
+INSTANTIATE_TEST_SUITE_P(All, QuantizedSums, several, name_of_instance);
+INSTANTIATE_TEST_SUITE_P(OneNode, QuantizedSums,
+                         testing::Values(Sizes{1}, Sizes{2}, Sizes{3}, Sizes{4}, Sizes{8}),
+                         name_of_instance);
 
 /// Rings, trees and hypercubes along the rails, of each size that threads can be had for.
 class ManyNodes : public SeveralNodes {

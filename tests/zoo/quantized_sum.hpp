@@ -1,4 +1,4 @@
-// Sums of f32 that are quantized between nodes, and how far they may be from exact ones.
+// Sums of f32 that are quantized on their way, and how far they may be from exact ones.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,7 @@ class QuantizedSum {
       ASSERT_LE(error, bound * 1.01 + 1e-6)
           << algorithm_ << ": element " << i << " is " << result_[i] << ", not " << exact;
     }
-    if (result_.size() >= 100) {
+    if (result_.size() >= 100 && comm_.size() > 1) {
       EXPECT_GT(largest_error, 1e-5) << algorithm_ << " rounds nothing";
     }
   }
@@ -99,6 +100,13 @@ class QuantizedSum {
 
 inline constexpr const char* quantized[] = {"quantized_bf16", "quantized_f16", "quantized_int8"};
 
+/// For each rank, the number of its partial sum: that of its node or, where all ranks are on one,
+/// its own.
+inline std::vector<int> partial_sums(std::vector<int> nodes) {
+  if (nodes.back() == 0) std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
 /// Sums and averages by each of them, of up to `most` values. `nodes`: the node of each rank.
 /// Collective.
 inline void check_quantized(Communicator& comm, Arena& arena, const std::vector<int>& nodes,
@@ -113,7 +121,8 @@ inline void check_quantized(Communicator& comm, Arena& arena, const std::vector<
             const double unit = static_cast<double>(bits % 100'003) / 5e4 - 1;
             return static_cast<float>(unit * std::pow(10.0, (i / 500) % 4));
           };
-          const QuantizedSum sum(comm, arena, nodes, count, op, algorithm, in_place, term);
+          const QuantizedSum sum(comm, arena, partial_sums(nodes), count, op, algorithm, in_place,
+                                 term);
           sum.expect_same_bits();
           sum.expect_near();
         }

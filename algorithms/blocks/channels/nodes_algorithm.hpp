@@ -1,5 +1,6 @@
 // Base class for descriptors of algorithms in which the ranks of a node work together, and those of
-// equal local number, a rail, exchange between nodes.
+// equal local number, a rail, exchange between nodes. One that serves the ranks of a single node
+// takes each of them for a node.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
@@ -14,6 +15,7 @@ class NodesAlgorithm : public ChannelAlgorithm {
 
   std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const final {
     if (topology.backend == BackendKind::host) return of_workers(topology);
+    if (topology.nodes == 1) return {{most_units(topology.units), topology.block_threads}};
     return {{.blocks = blocks_between_nodes, .threads = topology.block_threads}};
   }
 
@@ -21,6 +23,18 @@ class NodesAlgorithm : public ChannelAlgorithm {
   Support supports_call(const Call&, const Topology& topology) const override {
     if (topology.nodes == 1) return Support::no("the ranks are on one node");
     return {};
+  }
+  static int nodes_of(const Topology& topology) {
+    return topology.nodes == 1 ? topology.ranks : topology.nodes;
+  }
+  static int rails_of(const Topology& topology) { return topology.nodes == 1 ? 1 : topology.rails; }
+  static NodeSetting setting(const LaunchContext& context) {
+    if (context.nodes() != nullptr) return *context.nodes();
+    NodeSetting alone;
+    alone.node = context.rank();
+    alone.ranks_here = context.ranks_in_order() + context.rank();
+    alone.owners = context.ranks_in_order();
+    return alone;
   }
   /// The bytes that a rail's share of the network carries in the time that a proxy needs for one
   /// message. Smaller pieces would keep the proxies busier than the network.
@@ -35,21 +49,22 @@ class NodesAlgorithm : public ChannelAlgorithm {
   /// `chunk_bytes` bytes.
   static GroupChannels rail_channels(const LaunchContext& context, std::uint32_t slots,
                                      std::size_t chunk_bytes) {
-    const NodeSetting& here = *context.nodes();
+    const NodeSetting here = setting(context);
     const Topology& topology = context.topology();
+    const int rails = rails_of(topology);
     GroupChannels rail{with_chunks(channels(context, slots), chunk_bytes, context), {}};
     rail.rank = here.node;
-    rail.ranks = topology.nodes;
+    rail.ranks = nodes_of(topology);
     // A rank without a rail uses none of these channels.
-    const int own = std::min(here.local_rank, topology.rails - 1);
+    const int own = std::min(here.local_rank, rails - 1);
     rail.members = {.numbers = here.owners + own,
-                    .stride = static_cast<std::uint32_t>(topology.rails),
+                    .stride = static_cast<std::uint32_t>(rails),
                     .in_memory = topology.ranks};
     return rail;
   }
   /// Among the ranks of this node.
   static GroupChannels node_channels(const LaunchContext& context, std::uint32_t slots) {
-    const NodeSetting& here = *context.nodes();
+    const NodeSetting here = setting(context);
     const ChannelMemory memory = node_channel_memory(context.topology());
     GroupChannels node{channels(context, slots, memory, here.channels), {}};
     node.notes = nullptr;

@@ -1,6 +1,7 @@
 // `rails` of f32 with fewer bits between nodes: partial sums and results travel along the rails as
 // bf16, f16, or 8-bit integers with a scale for each 128 values (algorithms/nodes/rails/kernel.hpp
-// has the stages, and the proof, which holds for any wire). On the nodes all is f32.
+// has the stages, and the proof, which holds for any wire). On the nodes all is f32. Where all
+// ranks are on one node, each is a node here, and its partial sum is its input.
 //
 // The rounding. Stage 2 makes a node's partial sum in the output, codes it, and puts back what
 // the code stands for, so that all nodes add the same numbers. Unless all nodes reduce everywhere,

@@ -43,7 +43,7 @@ class RailsAlgorithm : public NodesAlgorithm {
  protected:
   Args arguments(const Call& call, const Buffers& buffers, LaunchShape shape,
                  const LaunchContext& context) const {
-    const NodeSetting& here = *context.nodes();
+    const NodeSetting here = setting(context);
     const Topology& topology = context.topology();
     const bool is_all_reduce = call.collective == Collective::all_reduce;
     const Plan plan = plan_of(call, topology, shape);
@@ -71,15 +71,16 @@ class RailsAlgorithm : public NodesAlgorithm {
       return Support::no("the nodes have different numbers of ranks");
     return fits(topology, Plan::pack);
   }
-  /// A slot has a chunk of each node, of so many bytes at least.
-  static Support fits(const Topology& topology, std::size_t least_chunk) {
-    const std::size_t slot_bytes =
-        std::min(channel_memory(topology).bytes, node_channel_memory(topology).bytes) / Plan::slots;
-    if (slot_bytes < least_chunk * static_cast<unsigned>(topology.nodes))
+  /// Slots on the node have a chunk of each node, and so have those along the rail if all nodes
+  /// reduce everywhere.
+  static Support fits(const Topology& topology, std::size_t least_chunk, bool everywhere = true) {
+    const auto n = static_cast<unsigned>(nodes_of(topology));
+    if (rail_slot(topology) / (everywhere ? n : 1) < least_chunk ||
+        node_slot(topology) / n < least_chunk)
       return Support::no("the scratch memory is too small for so many nodes");
     return {};
   }
-  virtual int rails(const Topology& topology) const { return topology.rails; }
+  virtual int rails(const Topology& topology) const { return rails_of(topology); }
   virtual Plan::Work work(const Call& call, const Topology& topology) const {
     return {
         .reduces = call.collective != Collective::all_gather,
@@ -111,15 +112,22 @@ class RailsAlgorithm : public NodesAlgorithm {
  private:
   Plan plan_of(const Call& call, const Topology& topology, LaunchShape shape) const {
     return Plan::of(call.collective == Collective::all_reduce ? call.bytes() : call.block_bytes(),
-                    rails(topology), topology.nodes, work(call, topology), shape.blocks,
-                    stripe_grain(shape.threads), node_channel_memory(topology).bytes / Plan::slots,
-                    channel_bytes(topology) / Plan::slots);
+                    rails(topology), nodes_of(topology), work(call, topology), shape.blocks,
+                    stripe_grain(shape.threads), node_slot(topology), rail_slot(topology));
+  }
+  static std::uint32_t rail_slot(const Topology& topology) {
+    return channel_bytes(topology) / Plan::slots;
+  }
+  /// A rank that counts as a node sends nothing on it, so those slots set no limit.
+  static std::uint32_t node_slot(const Topology& topology) {
+    return topology.nodes == 1 ? rail_slot(topology) * static_cast<unsigned>(topology.ranks)
+                               : node_channel_memory(topology).bytes / Plan::slots;
   }
   /// With two nodes each byte crosses the network once in either way. A small message is sooner
   /// there in one hop, even if more bytes cross.
   static bool is_everywhere(const Call& call, const Topology& topology) {
     constexpr std::size_t small = std::size_t{16} << 10;
-    return topology.nodes == 2 || call.bytes() <= small;
+    return nodes_of(topology) == 2 || call.bytes() <= small;
   }
 };
 
