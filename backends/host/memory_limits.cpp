@@ -140,6 +140,9 @@ std::size_t largest_file() {
                                                                                  : no_limit;
 }
 
-bool accounts_strictly() { return number_in("/proc/sys/vm/overcommit_memory") == std::size_t{2}; }
+bool accounts_strictly() {
+  const StandardFdsTaken taken;
+  return number_in("/proc/sys/vm/overcommit_memory") == std::size_t{2};
+}
 
 }  // namespace plait::host

@@ -12,6 +12,8 @@
 #include <random>
 #include <string>
 
+#include "core/standard_fds.hpp"
+
 namespace plait::host {
 namespace {
 
@@ -28,6 +30,7 @@ std::uint64_t processor_quota() {
   const auto whole = [](double quota, double period) {
     return quota > 0 && period > 0 ? static_cast<std::uint64_t>((quota + period - 1) / period) : 0;
   };
+  const StandardFdsTaken taken;
   std::string quota;
   double period = 0;
   if (std::ifstream file("/sys/fs/cgroup/cpu.max");

@@ -16,6 +16,7 @@
 #include "core/cache.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/standard_fds.hpp"
 #include "core/text.hpp"
 #include "core/user_file.hpp"
 #include "plait/error.hpp"
@@ -35,6 +36,7 @@ std::uint64_t hash(std::string_view text) {
 }
 
 std::string read_processor_name() {
+  const StandardFdsTaken taken;
   std::ifstream facts("/proc/cpuinfo");
   for (std::string line; std::getline(facts, line);)
     if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));

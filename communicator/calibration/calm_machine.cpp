@@ -14,6 +14,7 @@
 #include "communicator/calibration/calibration.hpp"
 #include "communicator/calibration/measure.hpp"
 #include "core/log.hpp"
+#include "core/standard_fds.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -30,6 +31,7 @@ constexpr int calls_of_pulse = 20;
 
 /// The time for which threads of this process could run but had no processor.
 std::optional<double> waited_us() {
+  const StandardFdsTaken taken;
   double nanoseconds = 0;
   bool told = false;
   std::error_code failed;

@@ -190,5 +190,26 @@ TEST(StandardFds, StandInsGoWithTheLastUser) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+/// Files that another thread opens in the place of closed descriptors, for a moment.
+TEST(StandardFds, FilesComeAndGo) {
+  test::Process child([] {
+    const Without without(Closed{0b011});
+    std::atomic<bool> stop = false;
+    std::thread other([&] {
+      while (!stop) {
+        const UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC)),
+            next(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+      }
+    });
+    int low = 0;
+    for (int i = 0; i < 20'000; ++i)
+      low += new_fd([] { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }).get() < 3;
+    stop = true;
+    other.join();
+    EXPECT_EQ(low, 0);
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 }  // namespace
 }  // namespace plait
