@@ -146,9 +146,10 @@ class ReservedRange : public SymmetricRange {
 /// The program's own memory, as its rank offers it to the others of its node, as bytes.
 struct MemoryOffer {
   /// How other processes reach it: as a file, or memory of a device, whose descriptor goes beside
-  /// the offer; by a handle of the device's runtime; by a descriptor and a handle; or only by
-  /// system calls that read and write another process's memory.
-  enum class Way : std::uint32_t { descriptor, handle, both, system_calls };
+  /// the offer; by a handle of the device's runtime; by a descriptor and a handle; as a file that
+  /// nobody can open any more, but that they may have mapped, too; or only by system calls that
+  /// read and write another process's memory.
+  enum class Way : std::uint32_t { descriptor, handle, both, mapped_file, system_calls };
   Way way;
   std::int32_t ordinal;          // its device
   std::uint64_t process;         // that it belongs to; 0: not of this node
@@ -233,8 +234,12 @@ class Backend {
   /// Describes memory of the program. Sets `descriptor` if the offer has one. Throws
   /// Error(invalid_argument) with the reason if other ranks can't reach it.
   virtual MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor);
+  /// Whether another process's offer can be mapped here.
+  virtual bool can_map(const MemoryOffer& offer) const {
+    return offer.way != MemoryOffer::Way::system_calls;
+  }
   /// Maps what the ranks of this node offer; `rank` is this one. `descriptors`: of those that have
-  /// one. None of the offers is of the way `system_calls`, unless it is of this process.
+  /// one. All offers can be mapped, or are of this process.
   virtual std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                                  std::span<UniqueFd> descriptors);
   /// A number that the memory has as long as it is allocated; 0 if it is not. Later memory at the

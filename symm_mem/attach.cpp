@@ -27,17 +27,11 @@ template <class... Args>
   throw Error(ErrorCode::invalid_argument, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Whether every rank of the node can map the memory of every other.
-bool can_map(const std::vector<MemoryOffer>& offers) {
-  std::uint64_t process = 0;
-  bool is_one_process = true, has_private = false;
-  for (const MemoryOffer& offer : offers) {
-    if (offer.process == 0) continue;
-    is_one_process = is_one_process && (process == 0 || process == offer.process);
-    process = offer.process;
-    has_private = has_private || offer.way == MemoryOffer::Way::system_calls;
-  }
-  return is_one_process || !has_private;
+/// Whether this rank can map the memory of every other of its node.
+bool can_map_all(const Backend& backend, const std::vector<MemoryOffer>& offers) {
+  return std::all_of(offers.begin(), offers.end(), [&](const MemoryOffer& offer) {
+    return offer.process == 0 || offer.process == process_number() || backend.can_map(offer);
+  });
 }
 
 }  // namespace
@@ -102,15 +96,13 @@ std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, 
   auto offers = on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(offer); });
   for (int rank = 0; nodes_ != nullptr && rank < bootstrap_.size(); ++rank)
     if (!nodes_->is_here(rank)) offers[static_cast<std::size_t>(rank)].process = 0;
-  // Ranks of all nodes make equal choices.
+  // All ranks make equal choices.
   struct Reach {
     bool maps, reads;
-  } reach{can_map(offers), backend_->info().facts.peer_reads};
-  if (nodes_ != nullptr) {
-    const auto all =
-        on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(reach); });
-    for (const Reach& other : all) reach = {reach.maps && other.maps, reach.reads && other.reads};
-  }
+  } reach{can_map_all(*backend_, offers), backend_->info().facts.peer_reads};
+  const auto all =
+      on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(reach); });
+  for (const Reach& other : all) reach = {reach.maps && other.maps, reach.reads && other.reads};
   if (!reach.maps && !reach.reads)
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: this memory belongs to single processes, and the system does not "

@@ -215,6 +215,7 @@ class HostBackend final : public Backend {
   MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) override {
     return host::offer(pointer, bytes, descriptor);
   }
+  bool can_map(const MemoryOffer& offer) const override { return host::can_map(offer); }
   std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                          std::span<UniqueFd> descriptors) override {
     return host::attach(rank, offers, descriptors);

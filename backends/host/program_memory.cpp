@@ -82,7 +82,10 @@ bool ask(std::uint64_t address, bool path, std::optional<Mapping>& found) {
   return true;
 }
 
-std::optional<Mapping> search(std::uint64_t address) {
+/// Calls body(mapping) for each until it says no.
+template <class Body>
+void for_mappings(Body body) {
+  const StandardFdsTaken taken;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     Mapping m;
@@ -90,16 +93,23 @@ std::optional<Mapping> search(std::uint64_t address) {
     unsigned major = 0, minor = 0;
     int path = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %x:%x %lu %n", &m.begin, &m.end, rights.data(),
-                    &m.offset, &major, &minor, &m.inode, &path) < 7 ||
-        address < m.begin || address >= m.end)
+                    &m.offset, &major, &minor, &m.inode, &path) < 7)
       continue;
     m.device = makedev(major, minor);
     m.writable = rights[1] == 'w';
     m.shared = rights[3] == 's';
     m.path = line.substr(static_cast<std::size_t>(path));
-    return m;
+    if (!body(m)) return;
   }
-  return std::nullopt;
+}
+
+std::optional<Mapping> search(std::uint64_t address) {
+  std::optional<Mapping> found;
+  for_mappings([&](const Mapping& m) {
+    if (address >= m.begin && address < m.end) found = m;
+    return !found;
+  });
+  return found;
 }
 
 std::optional<Mapping> mapping_at(std::uint64_t address, bool path = false) {
@@ -148,6 +158,7 @@ UniqueFd open_file(const Mapping& mapping) {
     UniqueFd opened = new_fd([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
     if (opened.valid() && is_it(opened.get())) return opened;
   }
+  const StandardFdsTaken taken;
   UniqueFd found;
   DIR* const all = ::opendir("/proc/self/fd");
   if (all == nullptr) return found;
@@ -161,19 +172,58 @@ UniqueFd open_file(const Mapping& mapping) {
   return found;
 }
 
+/// What `map_again` needs of a file, in the handle of an offer.
+struct FileNumber {
+  std::uint64_t device, inode;
+};
+FileNumber file_of(const MemoryOffer& offer) {
+  FileNumber file{};
+  std::memcpy(&file, offer.handle.data(), sizeof file);
+  return file;
+}
+
+/// Where this process has the offered bytes of a file mapped itself, as all ranks have the whole of
+/// an MPI window of shared memory; 0 if nowhere.
+std::uint64_t own_mapping(const MemoryOffer& offer) {
+  const auto [device, inode] = file_of(offer);
+  const std::uint64_t place = offer.place + offer.offset;
+  std::uint64_t found = 0;
+  for_mappings([&](const Mapping& m) {
+    if (m.is_shared_file() && m.writable && m.device == device && m.inode == inode &&
+        m.offset <= place && place + offer.bytes <= m.place_of(m.end))
+      found = m.begin + (place - m.offset);
+    return found == 0;
+  });
+  return found;
+}
+
+std::shared_ptr<const void> keep(void* base, std::size_t bytes, const char* call) {
+  if (base == MAP_FAILED)
+    throw Error(errno == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::backend,
+                fmt::format("{} of {} bytes: {}", call, bytes, std::strerror(errno)));
+  return {base, [bytes](const void* memory) { ::munmap(const_cast<void*>(memory), bytes); }};
+}
+
+/// A second mapping of what this process has mapped: Linux makes one if the old size is 0. It needs
+/// no file, and stays when the program unmaps the first.
+std::shared_ptr<const void> map_again(const MemoryOffer& offer, std::byte*& address) {
+  const std::uint64_t own = own_mapping(offer), page = static_cast<unsigned>(::getpagesize()),
+                      within = own % page;
+  if (own == 0) throw Error(ErrorCode::backend, "a rank's file is not mapped here any more");
+  const std::size_t bytes = within + offer.bytes;
+  auto base = keep(::mremap(pointer_at(own - within), 0, bytes, MREMAP_MAYMOVE), bytes, "mremap");
+  address = static_cast<std::byte*>(const_cast<void*>(base.get())) + within;
+  return base;
+}
+
 std::shared_ptr<const void> map(const MemoryOffer& offer, const UniqueFd& file) {
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
       static_cast<std::uint64_t>(facts.st_size) < offer.place + offer.offset + offer.bytes)
     throw Error(ErrorCode::backend, "the file behind the memory of a rank is shorter than that");
-  void* const base = ::mmap(nullptr, offer.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
-                            static_cast<off_t>(offer.place));
-  if (base == MAP_FAILED)
-    throw Error(errno == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::backend,
-                fmt::format("mmap of {} bytes: {}", offer.mapped, std::strerror(errno)));
-  return {base, [bytes = offer.mapped](const void* memory) {
-            ::munmap(const_cast<void*>(memory), bytes);
-          }};
+  return keep(::mmap(nullptr, offer.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                     static_cast<off_t>(offer.place)),
+              offer.mapped, "mmap");
 }
 
 }  // namespace
@@ -193,13 +243,20 @@ MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) {
                     .mapped = 0,
                     .place = 0,
                     .handle = {}};
-  if (mapping->is_shared_file()) descriptor = open_file(*mapping);
-  if (!descriptor.valid()) return offer;
-  offer.way = MemoryOffer::Way::descriptor;
+  if (!mapping->is_shared_file()) return offer;
+  descriptor = open_file(*mapping);
+  offer.way = descriptor.valid() ? MemoryOffer::Way::descriptor : MemoryOffer::Way::mapped_file;
+  const FileNumber file{mapping->device, mapping->inode};
+  std::memcpy(offer.handle.data(), &file, sizeof file);
   offer.offset = offer.address - mapping->begin;
   offer.mapped = mapping->end - mapping->begin;
   offer.place = mapping->offset;
   return offer;
+}
+
+bool can_map(const MemoryOffer& offer) {
+  return offer.way == MemoryOffer::Way::mapped_file ? own_mapping(offer) != 0
+                                                    : offer.way != MemoryOffer::Way::system_calls;
 }
 
 std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
@@ -212,6 +269,8 @@ std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> of
       addresses.push_back(pointer_at(offer.address));
     } else if (offer.process == 0) {  // of another node
       addresses.push_back(pointer_at(offers[static_cast<std::size_t>(rank)].address));
+    } else if (offer.way == MemoryOffer::Way::mapped_file) {
+      mappings.push_back(map_again(offer, addresses.emplace_back()));
     } else {
       auto base = map(offer, descriptors[peer]);
       addresses.push_back(static_cast<std::byte*>(const_cast<void*>(base.get())) + offer.offset);

@@ -10,10 +10,13 @@
 namespace plait::host {
 
 /// Memory of a file that is mapped shared (memory files, MPI's shared windows) is offered with a
-/// descriptor of the file, all other by `system_calls`. `ordinal` is the PID. Throws
-/// Error(invalid_argument) if a page is not mapped, or can't be written.
+/// descriptor of the file or, where its name is gone and this process may not open it, as
+/// `mapped_file`; all other by `system_calls`. `ordinal` is the PID. Throws Error(invalid_argument)
+/// if a page is not mapped, or can't be written.
 MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor);
 
+/// As Backend::can_map.
+bool can_map(const MemoryOffer& offer);
 /// Throws Error(backend) if a file is shorter than its offer.
 std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                        std::span<UniqueFd> descriptors);

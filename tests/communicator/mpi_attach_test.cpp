@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -137,6 +140,52 @@ TEST_F(MpiAttach, PiecesOfFiles) {
   const auto window = comm.attach(memory.base() + 2 * page, 6 * page);
   expect_sum(comm, memory.base() + 2 * page, count, 1, needs_symmetric);
   comm.detach(window);
+}
+
+/// While it exists, this thread has no more rights than any user's.
+class OrdinaryRights {
+ public:
+  OrdinaryRights() {
+    syscall(SYS_capget, &header_, saved_.data());
+    auto none = saved_;
+    for (auto& word : none) word.effective = 0;
+    syscall(SYS_capset, &header_, none.data());
+  }
+  ~OrdinaryRights() { syscall(SYS_capset, &header_, saved_.data()); }
+  OrdinaryRights(const OrdinaryRights&) = delete;
+  OrdinaryRights& operator=(const OrdinaryRights&) = delete;
+
+ private:
+  __user_cap_header_struct header_{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> saved_{};
+};
+
+/// A file that has lost its name and that nobody has open, as MPI leaves its segments. All ranks
+/// have it mapped; the program may unmap the others' parts once its own is attached.
+TEST_F(MpiAttach, FilesWithoutAName) {
+  Communicator comm = make();
+  constexpr std::size_t each = 8 * page;
+  const auto rank = static_cast<std::size_t>(comm.rank()),
+             ranks = static_cast<std::size_t>(comm.size());
+  const std::string name = fmt::format("/plait-test-{}", comm.bootstrap().broadcast(getpid(), 0));
+  const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(ftruncate(fd, static_cast<off_t>(ranks * each)), 0);
+  auto* const all = static_cast<std::byte*>(
+      mmap(nullptr, ranks * each, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  close(fd);
+  comm.bootstrap().barrier();
+  if (rank == 0) shm_unlink(name.c_str());
+  comm.bootstrap().barrier();
+  const OrdinaryRights ordinary;
+  std::byte* const own = all + rank * each + 48;
+  const auto window = comm.attach(own, each - 48);
+  munmap(all, rank * each);
+  munmap(all + (rank + 1) * each, (ranks - rank - 1) * each);
+  for (std::uint64_t call = 0; call < 4; ++call)
+    expect_sum(comm, own, count, call, needs_symmetric);
+  exchange(comm, window, own, true);
+  comm.detach(window);
+  munmap(all + rank * each, each);
 }
 
 /// Open MPI's segment of a rank may begin at an odd multiple of 8.
