@@ -3,6 +3,9 @@
 
 torchrun --nproc-per-node N cupy_calls.py (CuPy needs no PyTorch; torchrun only starts the ranks.)
 """
+import ctypes
+import os
+
 import checks
 
 checks.load()
@@ -92,6 +95,40 @@ class Calls:
         return well
 
 
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_char * 128)]
+
+
+def in_a_window():
+    """An array of CuPy's pool as a window. CuPy has no call for that, NCCL's C interface has."""
+    library = ctypes.CDLL(os.environ.get("PLAIT_NCCL_SO", "libnccl.so.2"))
+
+    def call(name, *arguments):
+        status = getattr(library, name)(*arguments)
+        if status != 0:
+            raise RuntimeError(f"{name}: {status}")
+
+    unique, comm, window = UniqueId(), ctypes.c_void_p(), ctypes.c_void_p()
+    if RANK == 0:
+        call("ncclGetUniqueId", ctypes.byref(unique))
+    data = checks.exchange("window", bytes(unique))
+    ctypes.memmove(ctypes.byref(unique), data, len(data))
+    call("ncclCommInitRank", ctypes.byref(comm), WORLD, unique, RANK)
+    both = cupy.concatenate([cupy.asarray(of(RANK)), cupy.zeros(COUNT, dtype=cupy.float32)])
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    address = ctypes.c_void_p(both.data.ptr)
+    call("ncclCommWindowRegister", comm, address, ctypes.c_size_t(both.nbytes),
+         ctypes.byref(window), 1)
+    call("ncclAllReduce", address, ctypes.c_void_p(both.data.ptr + 4 * COUNT),
+         ctypes.c_size_t(COUNT), nccl.NCCL_FLOAT32, nccl.NCCL_SUM, comm,
+         ctypes.c_void_p(stream.ptr))
+    stream.synchronize()
+    call("ncclCommWindowDeregister", comm, window)
+    call("ncclCommDestroy", comm)
+    return numpy.allclose(cupy.asnumpy(both), numpy.concatenate([of(RANK), ALL.sum(0)]))
+
+
 def main():
     cupy.cuda.Device(checks.LOCAL_RANK % cupy.cuda.runtime.getDeviceCount()).use()
     own = bytes(value % 256 for value in nccl.get_unique_id()) if RANK == 0 else None
@@ -111,6 +148,7 @@ def main():
     for name in ("facts", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
                  "messages", "split"):
         tests.run(name, getattr(calls, name))
+    tests.run("in a window", in_a_window)
     comm.destroy()
     tests.end()
 

@@ -42,9 +42,11 @@ def train(net, batches_of_step, dtype):
     return losses
 
 
-def trains_alike(dtype, tolerance, **options):
-    """Batch norm has its own statistics on each rank, so it is frozen."""
+def trains_alike(dtype, tolerance, begin=lambda: None, **options):
+    """Batch norm has its own statistics on each rank, so it is frozen. `begin` is called once the
+    model and its buckets are there."""
     parallel = DistributedDataParallel(model(dtype).eval(), **options)
+    begin()
     train(parallel, lambda step: [batch(step, RANK, dtype)], dtype)
     alone = model(dtype).eval()
     optimizer = torch.optim.SGD(alone.parameters(), lr=0.05, momentum=0.9)

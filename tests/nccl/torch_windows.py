@@ -3,11 +3,14 @@
 
 torchrun --nproc-per-node N torch_windows.py
 """
+import contextlib
+
 import checks
 
 checks.load()
 import torch  # pylint: disable=wrong-import-position
 import torch.distributed as dist  # pylint: disable=wrong-import-position
+import torch_ddp  # pylint: disable=wrong-import-position
 
 RANK, WORLD = checks.RANK, checks.WORLD
 DEVICE = torch.device("cuda", checks.LOCAL_RANK % torch.cuda.device_count())
@@ -22,8 +25,17 @@ def reduces(tensor, step):
     return torch.equal(tensor, total.to(tensor.dtype))
 
 
+def new_pool(backend):
+    """Of NCCL's memory or, where PyTorch holds that for impossible because the device has no
+    multicast, of cudaMalloc's."""
+    try:
+        return torch.cuda.MemPool(backend.mem_allocator)
+    except RuntimeError:
+        return torch.cuda.MemPool()
+
+
 def use_pool(backend, symmetric):
-    pool = torch.cuda.MemPool(backend.mem_allocator)
+    pool = new_pool(backend)
     with torch.cuda.use_mem_pool(pool):
         tensors = [torch.empty(count, device=DEVICE) for count in (1 << 10, 1 << 18, 1 << 22)]
     if symmetric:
@@ -35,6 +47,24 @@ def use_pool(backend, symmetric):
     backend.deregister_mem_pool(pool)
     good = good and all(reduces(tensor, 9) for tensor in tensors)
     del tensors
+    return good
+
+
+def trains_in_pool(backend):
+    """DDP whose parameters and buckets lie in registered memory. It keeps its first buckets if it
+    has to look for unused parameters."""
+    pool = new_pool(backend)
+    with contextlib.ExitStack() as filling:
+        filling.enter_context(torch.cuda.use_mem_pool(pool))
+
+        def begin():
+            filling.close()
+            torch.cuda.synchronize()
+            backend.register_mem_pool(pool, symm=True)
+
+        good = torch_ddp.trains_alike(torch.float32, 1e-3, begin, find_unused_parameters=True)
+    torch.cuda.synchronize()
+    backend.deregister_mem_pool(pool)
     return good
 
 
@@ -54,6 +84,7 @@ def main():
     tests.plait_is_loaded()
     tests.run("a pool of windows", lambda: use_pool(backend, True))
     tests.run("pools again", lambda: all(use_pool(backend, i % 2 == 1) for i in range(10)))
+    tests.run("DDP in a pool of windows", lambda: trains_in_pool(backend))
     dist.destroy_process_group()
     tests.end()
 
