@@ -261,6 +261,7 @@ bool Proxy::advance(const Work& work) {
     if (work.hears_all) peer.judge(is_awaited);
     return false;
   });
+  if (listening_.serve) moved = listening_.serve() || moved;
   return moved;
 }
 

@@ -64,8 +64,8 @@ struct Lane {
   MemoryKind device_kind = MemoryKind::host;
 };
 
-/// Callbacks for the layer above. The thread that does the proxy's work calls `hear` and `lose`,
-/// one at a time: the proxy's own, or one in `carry` or `flush`.
+/// Callbacks for the layer above. The thread that does the proxy's work calls `hear`, `lose` and
+/// `serve`, one at a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {
   /// Words that the peer's `tell` has sent.
   std::function<void(int peer, std::span<const std::byte>)> hear;
@@ -78,6 +78,9 @@ struct Listening {
   std::function<void()> end = {};
   /// The proxy's thread has begun.
   std::function<void()> begin = {};
+  /// Plays the part of a kernel in channels that no kernel here reads. Once per round, after what
+  /// has come. True if anything moved, or is about to: then the next round follows at once.
+  std::function<bool()> serve = {};
 };
 
 /// What the proxy has done since it began.
