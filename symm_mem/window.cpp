@@ -41,22 +41,37 @@ Window::~Window() {
   if (!origin_.is_here()) {
     keep_for_ever(std::move(backend_));
     keep_for_ever(std::move(range_));
+    keep_for_ever(std::move(table_));
     return;
   }
   unmap();
 }
 
+void Window::enter(std::shared_ptr<WindowTable> table) {
+  table_ = std::move(table);
+  table_->add(number_, {local_, bytes_, attachment_ ? attachment_->memory : 0});
+}
+
+bool Window::withdraw() {
+  if (table_ == nullptr) return false;
+  std::exchange(table_, nullptr)->remove(number_);
+  return true;
+}
+
 void Window::unmap() {
-  if (range_ == nullptr) return;
+  if (range_ == nullptr && table_ == nullptr) return;
   try {
     const DeviceScope device(*backend_);
-    backend_->synchronize_device();  // no kernel of this rank uses the mappings any more
-    if (attachment_ && captured_.load(std::memory_order_relaxed))
+    // No kernel of this rank uses the mappings any more, or waits for a peer that does.
+    backend_->synchronize_device();
+    if (withdraw()) backend_->synchronize_device();  // nor does a copy of the proxy's
+    if (attachment_ && captured_.load(std::memory_order_relaxed) && range_ != nullptr)
       attachment_->kept->push_back(std::move(range_));
     range_.reset();
   } catch (const std::exception&) {
     // A stream is being captured, or the device is lost. A kernel may still use the mapping, so it
     // stays for good.
+    withdraw();
     keep_for_ever(std::move(range_));
   }
 }
@@ -199,6 +214,7 @@ std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* w
 void SymmetricHeap::enter(const std::shared_ptr<Window>& window) {
   std::erase_if(windows_, [](const auto& entry) { return entry.second.window.expired(); });
   windows_[window->local()] = {window, window->bytes()};
+  if (table_ != nullptr) window->enter(table_);
   const auto& [last, entry] = *windows_.rbegin();
   lowest_ = reinterpret_cast<std::uintptr_t>(windows_.begin()->first);
   highest_ = reinterpret_cast<std::uintptr_t>(last) + entry.bytes;

@@ -18,6 +18,7 @@
 #include "core/process.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/calls_on_windows.hpp"
+#include "symm_mem/window_table.hpp"
 
 namespace plait {
 
@@ -50,6 +51,8 @@ class Window {
   Window& operator=(const Window&) = delete;
   /// Does now what the destructor would do. Only for the program's memory.
   void detach();
+  /// Adds this rank's copy to the table until the end.
+  void enter(std::shared_ptr<WindowTable> table);
 
   bool is_attached() const noexcept { return attachment_.has_value(); }
   /// Whether collectives may use it as symmetric memory.
@@ -89,6 +92,8 @@ class Window {
 
  private:
   void unmap();
+  /// Takes this rank's copy out of the table. False: it is in none.
+  bool withdraw();
 
   Origin origin_;
   std::shared_ptr<Backend> backend_;
@@ -98,6 +103,7 @@ class Window {
   std::size_t bytes_, number_;
   std::optional<Attachment> attachment_;
   mutable std::atomic<bool> captured_ = false;
+  std::shared_ptr<WindowTable> table_;  // that has this rank's copy; may be null
 };
 
 /// A part of a copy on another node that has a stand-in (`ReservedRange::stand_in`).
@@ -117,7 +123,10 @@ class SymmetricHeap {
   /// other nodes are out of reach, but for stand-ins.
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                 const Nodes* nodes = nullptr)
-      : backend_(std::move(backend)), bootstrap_(bootstrap), nodes_(nodes) {}
+      : backend_(std::move(backend)),
+        bootstrap_(bootstrap),
+        nodes_(nodes),
+        table_(nodes != nullptr ? std::make_shared<WindowTable>() : nullptr) {}
 
   /// Collective. Returns zeroed memory. All ranks throw the same `Error`: `mismatch` if sizes
   /// differ (it names the ranks), `invalid_argument` for more than a quarter of the address space,
@@ -156,6 +165,8 @@ class SymmetricHeap {
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
   /// Whether it is a living window of this heap: allocated, or attached and not detached.
   bool owns(const Window& window) const;
+  /// This rank's copies of all windows; null on one node.
+  const std::shared_ptr<WindowTable>& table() const noexcept { return table_; }
   /// How often memory has been allocated, attached or detached.
   std::size_t allocations() const noexcept { return allocations_; }
 
@@ -171,6 +182,7 @@ class SymmetricHeap {
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;
   const Nodes* nodes_;
+  std::shared_ptr<WindowTable> table_;
   std::size_t allocations_ = 0;
   std::shared_ptr<KeptRanges> kept_ = std::make_shared<KeptRanges>();
   struct Entry {
