@@ -91,6 +91,9 @@ struct Buffers {
     enum class Kind : std::uint8_t { none, put, get, signal, await } kind = Kind::none;
     std::uint32_t signals = 0;        // sent by this call, or awaited
     std::int32_t reader_handle = -1;  // of a process whose memory is read by system calls
+    /// The peer is on another node. Its memory has no address here, but a place in a window.
+    bool is_elsewhere = false;
+    std::uint64_t window = 0, offset = 0;
   } one_sided{};
 
   // Rank r's buffers of a symmetric call, for copies. `peer_ptr` is no help there, because it may
@@ -142,6 +145,7 @@ struct NodeSetting {
   ChunkNote* notes = nullptr;  // of the channels between nodes
   /// The slots in device memory of the channels between nodes; null without.
   WindowView device_slots;
+  std::uint32_t* signals = nullptr;  // of one-sided calls from ranks of other nodes, by rank
   /// The memory of the channels among the ranks of this node: `node_channel_memory`.
   Grant channels;
   int node = 0, local_rank = 0, local_ranks = 1;

@@ -15,16 +15,17 @@ namespace plait {
 /// The number and the size of a rank's channels.
 struct ChannelMemory {
   int ranks;
-  unsigned blocks;        // that have channels
+  unsigned blocks;        // that have channels for collectives and messages
   std::uint32_t bytes;    // per channel
   std::string_view name;  // under which algorithms share the memory
+  unsigned reserved = 0;  // further blocks, for one-sided calls (window_request.hpp)
   static constexpr std::size_t least_bytes = 4096;
   static constexpr unsigned least_blocks = 8;
 
   /// 4 KB to `most_bytes` per channel, for as many blocks, a power of two up to `most`, as `budget`
-  /// allows with at least 4 KB per channel.
+  /// allows with at least 4 KB per channel, and for `reserved` more.
   static ChannelMemory within(std::size_t budget, int ranks, unsigned most, std::string_view name,
-                              std::size_t most_bytes) {
+                              std::size_t most_bytes, unsigned reserved = 0) {
     const std::size_t most_units = most_bytes / least_bytes;
     static_assert(least_bytes % (std::size_t{Channels::max_slots} * 64) == 0,
                   "slots are whole packs on every target");
@@ -33,19 +34,21 @@ struct ChannelMemory {
     };
     const unsigned blocks = slots_within(budget, channels(1) * least_bytes, least_blocks, most);
     const std::size_t units =
-        std::clamp<std::size_t>(budget / channels(blocks) / least_bytes, 1, most_units);
-    return {ranks, blocks, static_cast<std::uint32_t>(least_bytes * units), name};
+        std::clamp<std::size_t>(budget / channels(blocks + reserved) / least_bytes, 1, most_units);
+    return {ranks, blocks, static_cast<std::uint32_t>(least_bytes * units), name, reserved};
   }
+
+  unsigned all_blocks() const { return blocks + reserved; }
 
   /// The number of `owner`'s first channel to or from `peer`; those of each peer lie together.
   std::size_t first(int owner, int peer) const {
     return Channels::lane(owner, peer, ranks) * lane();
   }
   /// The number of channels to or from one peer.
-  std::size_t lane() const { return std::size_t{blocks} * Channels::ways; }
+  std::size_t lane() const { return std::size_t{all_blocks()} * Channels::ways; }
 
   SharedResources resources() const {
-    const std::size_t channels = Channels::count(ranks, blocks);
+    const std::size_t channels = Channels::count(ranks, all_blocks());
     return {.name = name,
             .resources = {.scratch_bytes = channels * bytes,
                           .signals = channels * sizeof(ChannelSignals) / sizeof(std::uint32_t),
@@ -66,12 +69,14 @@ inline unsigned most_blocks_with_channels(const Topology& topology) {
 }
 
 /// The channels that collectives share: half of the scratch memory. Fewer blocks have channels
-/// where the scratch memory or the device is small.
+/// where the scratch memory or the device is small. Between nodes one more block has some, for
+/// one-sided calls.
 inline ChannelMemory channel_memory(const Topology& topology) {
   // A network holds more bytes on their way than a link of a node.
   const std::size_t most_bytes = std::size_t{topology.nodes > 1 ? 1024u : 256u} << 10;
   return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks,
-                               most_blocks_with_channels(topology), "channels", most_bytes);
+                               most_blocks_with_channels(topology), "channels", most_bytes,
+                               topology.nodes > 1 ? 1 : 0);
 }
 
 /// The channels among the ranks of each node, where there are several nodes.
@@ -135,7 +140,7 @@ class ChannelAlgorithm : public CollectiveAlgorithm {
             .states = reinterpret_cast<ChannelState*>(granted.counters),
             .slots = slots,
             .slot_bytes = memory.bytes / slots,
-            .blocks = memory.blocks,
+            .blocks = memory.all_blocks(),
             .rank = context.rank(),
             .ranks = context.ranks(),
             .flags = 0,
