@@ -129,9 +129,9 @@ void Watchdog::add_child(const std::shared_ptr<Watchdog>& child) {
   if (error && error->code() == ErrorCode::aborted) child->abort_with_parent(*error, told);
 }
 
-void Watchdog::abort(ErrorCode code, const std::string& why) {
+void Watchdog::abort(ErrorCode code, const std::string& why, bool asked) {
   locked([&] {
-    if (!error_) *told_ = true;
+    if (!error_ && asked) *told_ = true;
     break_with(code, why, Board::State::aborted);
   });
 }

@@ -35,8 +35,8 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   Watch watch(std::uint64_t call, std::uint32_t algorithm) const;
 
   /// Breaks the communicator: kernels of this rank end, later calls throw `Error(code, why)`, and
-  /// the peers' watchdogs hear of it. The program asked for it, so the error counts as told.
-  void abort(ErrorCode code, const std::string& why);
+  /// the peers' watchdogs hear of it. `asked`: by the program, so the error counts as told.
+  void abort(ErrorCode code, const std::string& why, bool asked = true);
 
   /// Breaks the communicator, because the connection to a rank of another node is gone. `name`:
   /// "rank 5 on node n1".

@@ -22,7 +22,7 @@ template <class... Args>
 
 }  // namespace
 
-/// Sets the addresses of a put or a get.
+/// Sets the addresses of a put or a get, or the place on another node.
 void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& request) const {
   using enum ErrorCode;
   const int rank = own_.rank();
@@ -44,7 +44,11 @@ void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& reques
   if (own == nullptr && bytes != 0) refuse(invalid_argument, request, rank, "the pointer is null");
   const bool puts = call.kind == Kind::put;
   std::byte* theirs = nullptr;
-  if (window->is_mapped()) {
+  auto& of = prepared.buffers.one_sided;
+  if (of.is_elsewhere) {
+    of.window = window->number();
+    of.offset = offset;
+  } else if (window->is_mapped()) {
     theirs = window->peer(peer, offset);
   } else if (peer == rank) {
     theirs = window->local() + offset;
@@ -54,7 +58,7 @@ void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& reques
   } else {
     const auto [address, reader] = window->elsewhere(peer);
     theirs = address + offset;
-    prepared.buffers.one_sided.reader_handle = reader;
+    of.reader_handle = reader;
   }
   prepared.buffers.send = puts ? static_cast<const void*>(own) : theirs;
   prepared.buffers.recv = puts ? static_cast<void*>(theirs) : own;
@@ -66,14 +70,12 @@ PreparedCall OneSidedCalls::prepare(const OneSidedRequest& request) const {
   if (peer < 0 || peer >= own_.size())
     refuse(ErrorCode::invalid_argument, request, rank, "peer {} is none of the ranks 0 to {}", peer,
            own_.size() - 1);
-  if (own_.nodes.are_several())
-    refuse(ErrorCode::unsupported, request, rank,
-           "the ranks are on several nodes, and such calls stay within one");
   PreparedCall prepared;
   prepared.call = {
       .collective = Collective::send_recv, .type = DataType::u8, .count = request.bytes};
   prepared.buffers.peer = peer;
   prepared.buffers.one_sided = request.call;
+  prepared.buffers.one_sided.is_elsewhere = !own_.nodes.is_here(peer);
   if (request.call.kind == Kind::await &&
       (request.call.signals == 0 ||
        request.call.signals > std::numeric_limits<std::int32_t>::max()))

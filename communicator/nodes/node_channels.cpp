@@ -151,8 +151,11 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   auto transport = choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
   agree(bootstrap, connecting_nodes, [&] {
-    notes_ =
-        allocate_pinned<ChunkNote>(backend, Channels::count(ranks, memory.blocks) * chunk_notes);
+    notes_ = allocate_pinned<ChunkNote>(backend,
+                                        Channels::count(ranks, memory.all_blocks()) * chunk_notes);
+    place_lanes(rank, nodes, memory, channels);
+    server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, lanes_,
+                                             notes_.get());
     proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
     place_tables(backend, nodes, topology);
   });
@@ -165,6 +168,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
                        .signals = node_window_->view().at(here.scratch_bytes),
                        .counters = counters_.get()};
   setting_.notes = notes_.get();
+  setting_.signals = server_->signals();
   if (device_slots_) setting_.device_slots = device_slots_->view();
   struct Introduction {
     transport::Address address;
@@ -178,12 +182,17 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
         introductions[static_cast<std::size_t>(peer)].device);
   network_ = network_of(devices, wished);
-  for (int peer = 0; peer < ranks; ++peer) {
+  for (const transport::Lane& lane : lanes_)
+    addresses_.push_back(introductions[static_cast<std::size_t>(lane.peer)].address);
+}
+
+void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
+                               const Grant& channels) {
+  for (int peer = 0; peer < memory.ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
     lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get()));
     if (device_slots_)
-      add_device_slots(lanes_.back(), *device_slots_, rank, memory, backend->info().backend);
-    addresses_.push_back(introductions[static_cast<std::size_t>(peer)].address);
+      add_device_slots(lanes_.back(), *device_slots_, rank, memory, backend_->info().backend);
   }
 }
 
@@ -220,7 +229,7 @@ void NodeChannels::require_open() const {
 }
 
 void NodeChannels::flush(std::chrono::milliseconds patience) noexcept {
-  if (device_slots_) {
+  if (!is_host()) {
     try {
       const DeviceScope device(*backend_);
       return proxy_->flush(patience);
@@ -234,9 +243,12 @@ std::string NodeChannels::way() const {
   return proxy_->properties().name + (device_slots_ ? " from device memory" : "");
 }
 
-void NodeChannels::start(transport::Listening listening) {
-  // Transports that reach device memory may call its driver.
-  if (device_slots_)
+void NodeChannels::start(transport::Listening listening,
+                         std::function<void(const Error& why)> refuse) {
+  server_->start(std::move(refuse));
+  listening.serve = [this] { return server_->serve(); };
+  // The server copies, and transports that reach device memory may call its driver.
+  if (!is_host())
     listening.begin = [this] {
       try {
         backend_->enter();

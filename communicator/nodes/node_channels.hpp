@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/device/channel_words.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/nodes/network_device.hpp"
+#include "communicator/nodes/window_server.hpp"
 #include "plait/bootstrap.hpp"
 #include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"
@@ -20,8 +22,8 @@ namespace plait {
 
 class NodeChannels {
  public:
-  /// Collective. `channels`: the memory of the channels between nodes, which outlives this object.
-  /// `heap`: of memory that the ranks of a node share.
+  /// Collective. `channels`: the memory of the channels between nodes, which outlives this object,
+  /// as `nodes` does. `heap`: of memory that the ranks of a node share, with all windows.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
                const Topology& topology, const WishedNetwork& wished, const Grant& channels,
                SymmetricHeap& heap);
@@ -30,8 +32,9 @@ class NodeChannels {
   NodeChannels(const NodeChannels&) = delete;
   NodeChannels& operator=(const NodeChannels&) = delete;
 
-  /// Begins to serve the channels. Local.
-  void start(transport::Listening listening);
+  /// Begins to serve the channels, and windows for ranks of other nodes. Local. `refuse`: called
+  /// where that is not possible.
+  void start(transport::Listening listening, std::function<void(const Error& why)> refuse);
   const NodeSetting& setting() const noexcept { return setting_; }
   /// Lets the threads of kernels on the host do the proxy's work while they wait.
   void put_into(Watch& watch) const noexcept;
@@ -59,6 +62,8 @@ class NodeChannels {
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
+  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
+                   const Grant& channels);
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
@@ -73,6 +78,7 @@ class NodeChannels {
   std::shared_ptr<Window> node_window_, device_slots_;  // the latter may be null
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers
+  std::unique_ptr<WindowServer> server_;
   std::unique_ptr<transport::Proxy> proxy_;
   std::chrono::milliseconds patience_{5000};
 };

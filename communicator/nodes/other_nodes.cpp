@@ -27,7 +27,11 @@ void OtherNodes::start(Watchdog& watchdog) {
            [this] {
              board_.announce(Board::State::ending);
              tell();
-           }});
+           }},
+      [&watchdog](const Error& why) {
+        watchdog.abort(why.code(), fmt::format("{}; the communicator is broken", why.what()),
+                       false);
+      });
 }
 
 void OtherNodes::tell() {

@@ -51,16 +51,16 @@ class CallsOnWindows {
 
   // Calls that one rank makes alone, as NVSHMEM and NCCL's ncclPutSignal have them. Like all calls
   // they are asynchronous, ordered on `stream`, may be captured and grouped, and have the deadline;
-  // no other rank makes a call for them. `window` was allocated or attached by this communicator,
-  // and all ranks of it are on one node. A peer that is `proc_null`: nothing happens.
-  // `Error(invalid_argument)` for a window that is null, stale or another communicator's, for bytes
-  // beyond the end of the peer's memory, and for a peer that is no rank; `Error(unsupported)` on
-  // several nodes.
+  // no other rank makes a call for them. `window` was allocated or attached by this communicator. A
+  // peer that is `proc_null`: nothing happens. `Error(invalid_argument)` for a window that is null,
+  // stale or another communicator's, for bytes beyond the end of the peer's memory, and for a peer
+  // that is no rank. If a peer on another node has ended its window by the time that it is reached,
+  // the communicator breaks on both with `invalid_argument`.
 
   /// Copies `bytes` bytes from `source`, memory of this rank's device, to `offset` in rank `peer`'s
   /// memory of the window. With `signals`, rank `peer` can await them: it then sees the bytes, and
   /// all that this rank's stream did before. `Error(unsupported)` if the peer's memory can't be
-  /// written, as ordinary memory of another process on the host.
+  /// written, as ordinary memory of another process of this node on the host.
   void put(const std::shared_ptr<Window>& window, int peer, std::size_t offset, const void* source,
            std::size_t bytes, bool signals = false, StreamRef stream = {},
            const CallOptions& options = {});

@@ -221,6 +221,37 @@ TEST_F(MpiAttach, PrivateMemory) {
     expect_error(error, ErrorCode::unsupported, testing::HasSubstr("read each other's"));
 }
 
+/// Such memory is written for a rank of another node, because its own process does it. Ranks 0 and 1
+/// share a node, and rank 2 is on another.
+TEST_F(MpiAttach, PrivateMemoryOfOtherNodes) {
+  if (std::getenv("PLAIT_NODE") == nullptr) GTEST_SKIP() << "for ranks on nodes";
+  Communicator comm = make();
+  const int rank = comm.rank();
+  constexpr std::size_t bytes = 5000;
+  const auto byte = [](int from, int to, std::size_t i) {
+    return static_cast<std::byte>(
+        hash(static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), i));
+  };
+  Mapped memory(Kind::private_memory);
+  std::shared_ptr<Window> window;
+  if (const auto error = error_of([&] { window = comm.attach(memory.base(), memory.bytes()); }))
+    return expect_error(error, ErrorCode::unsupported, testing::HasSubstr("read each other's"));
+  const std::vector<int> peers = rank == 2 ? std::vector{0, 1} : std::vector{2};
+  const auto place = [](int from) { return 8192 * static_cast<std::size_t>(from); };
+  std::vector<std::byte> own(bytes), got(bytes);
+  for (const int peer : peers) {
+    for (std::size_t i = 0; i < bytes; ++i) own[i] = byte(rank, peer, i);
+    comm.put(window, peer, place(rank), own.data(), bytes, true);
+    comm.get(window, peer, place(rank), got.data(), bytes);
+    comm.wait_signal(peer);
+    comm.synchronize();
+    EXPECT_EQ(got, own);
+    for (std::size_t i = 0; i < bytes; ++i)
+      ASSERT_EQ(memory.base()[place(peer) + i], byte(peer, rank, i)) << "of rank " << peer;
+  }
+  comm.detach(window);
+}
+
 /// One rank's memory is private, so no rank's is symmetric.
 TEST_F(MpiAttach, MixedMemory) {
   Communicator comm = make();

@@ -1,4 +1,7 @@
-// Calls that one rank makes alone: put, get and signals, by ranks that are threads.
+// Calls that one rank makes alone: put, get and signals, by ranks that are threads, on one node or
+// several.
+#include "communicator/one_sided.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,69 +13,19 @@
 #include "algorithms/messages/one_sided/kernel.hpp"
 #include "fault/deadline.hpp"
 #include "plait/group.hpp"
-#include "support/data.hpp"
 #include "support/errors.hpp"
-#include "support/ranks.hpp"
 
 namespace plait::test {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr std::size_t room = 400000;  // bytes for each peer in a rank's window
+constexpr std::size_t room = 400000;  // as Peer has it
 
-/// A rank's window, with room for every peer, and memory to send from.
-class Peer {
- public:
-  explicit Peer(Communicator& comm)
-      : comm_(comm),
-        window_(comm.allocate<std::byte>(room * static_cast<std::size_t>(comm.size()))),
-        own_(static_cast<std::byte*>(backend_of(comm).allocate(2 * room))) {}
-  ~Peer() { backend_of(comm_).deallocate(own_); }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  const std::shared_ptr<Window>& window() const { return window_.window(); }
-  std::byte* at(int rank) const { return window_.data() + offset(rank); }
-  std::byte* own() const { return own_; }
-  static std::size_t offset(int rank) { return room * static_cast<std::size_t>(rank); }
-
-  static std::vector<std::byte> content(std::uint64_t seed, int rank, std::size_t bytes) {
-    std::vector<std::byte> all(bytes);
-    for (std::size_t i = 0; i < bytes; ++i)
-      all[i] = static_cast<std::byte>(hash(seed, static_cast<std::uint64_t>(rank), i));
-    return all;
-  }
-  void fill(std::byte* to, std::uint64_t seed, int rank, std::size_t bytes, StreamRef stream = {}) {
-    image_ = content(seed, rank, bytes);
-    comm_.copy(to, image_.data(), bytes, stream);
-    comm_.synchronize(stream);
-  }
-  testing::AssertionResult holds(const std::byte* from, std::uint64_t seed, int rank,
-                                 std::size_t bytes, StreamRef stream = {}) {
-    image_.assign(bytes, std::byte{});
-    comm_.copy(image_.data(), from, bytes, stream);
-    comm_.synchronize(stream);
-    if (image_ == content(seed, rank, bytes)) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << bytes << " bytes of rank " << rank << ", seed " << seed;
-  }
-
- private:
-  Communicator& comm_;
-  Buffer<std::byte> window_;
-  std::byte* own_;
-  std::vector<std::byte> image_ = {};
-};
-
-class OneSided : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(GetParam()); }
-  static void run(const std::function<void(Communicator&, int)>& body) {
-    run_ranks(GetParam(), body, test_options());
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, OneSided, testing::Values(1, 2, 3, 4, 8),
-                         [](const auto& info) { return fmt::format("n{}", info.param); });
+INSTANTIATE_TEST_SUITE_P(Ranks, OneSided,
+                         testing::Values(Sizes{1}, Sizes{2}, Sizes{3}, Sizes{4}, Sizes{8},
+                                         Sizes{1, 1}, Sizes{2, 1}, Sizes{2, 2}),
+                         OneSided::name);
 
 /// Any lengths, any alignment. The peers' memory beside the bytes stays as it is.
 TEST_P(OneSided, PutsArriveWithTheirSignals) {
@@ -86,8 +39,7 @@ TEST_P(OneSided, PutsArriveWithTheirSignals) {
         own.fill(own.at(last), 1000 + seed, rank, bytes + 100);
         own.fill(own.own() + shift, seed, rank, bytes);
         comm.barrier();
-        comm.put(own.window(), next, Peer::offset(rank) + 16 + shift, own.own() + shift, bytes,
-                 true);
+        comm.put(own.window(), next, own.offset(rank) + 16 + shift, own.own() + shift, bytes, true);
         comm.wait_signal(last);
         EXPECT_TRUE(own.holds(own.at(last) + 16 + shift, seed, last, bytes));
         EXPECT_TRUE(own.holds(own.at(last), 1000 + seed, rank, 16));
@@ -162,7 +114,7 @@ TEST_P(OneSided, GroupsExchange) {
         const Group group;
         for (int peer = 0; peer < n; ++peer) comm.wait_signal(peer);
         for (int peer = 0; peer < n; ++peer)
-          comm.put(own.window(), peer, Peer::offset(rank), own.own(), 10000, true);
+          comm.put(own.window(), peer, own.offset(rank), own.own(), 10000, true);
       }
       for (int peer = 0; peer < n; ++peer) EXPECT_TRUE(own.holds(own.at(peer), seed, peer, 10000));
     }
@@ -196,14 +148,18 @@ TEST_P(OneSided, GraphsReplayIt) {
 }
 
 TEST_P(OneSided, AMissingPeerIsNamed) {
-  if (GetParam() == 1) return;
-  run_ranks(GetParam(), impatient(), [](Communicator& comm, int rank) {
-    if (rank == 1) return stay(comm);
-    comm.wait_signal(1);
-    const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
-    EXPECT_THAT(text, HasSubstr("rank 1 is missing"));
-    EXPECT_THAT(text, HasSubstr("one_sided"));
-  });
+  if (ranks() == 1) return;
+  run(
+      [](Communicator& comm, int rank) {
+        for (int peer = 0; rank == 1 && peer < comm.size(); ++peer) comm.signal(peer);
+        if (rank == 1) return stay(comm);
+        comm.wait_signal(1, 2);
+        const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
+        EXPECT_THAT(text, testing::ContainsRegex("rank 1( on node [^ ]*)? is missing"));
+        EXPECT_THAT(text, HasSubstr("one_sided"));
+        EXPECT_THAT(text, HasSubstr("(expected 2, saw 1)"));
+      },
+      impatient());
 }
 
 TEST_P(OneSided, BadArgumentsAreRefused) {

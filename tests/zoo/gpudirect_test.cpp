@@ -7,9 +7,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "communicator/one_sided.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
@@ -26,12 +29,21 @@ using testing::HasSubstr;
 using testing::Not;
 using namespace transport::net_interface;
 
+/// Copies that this thread makes are not held up.
+thread_local bool is_quick = true;
+
 /// Its memory counts as a GPU's.
 class Reachable final : public HostAsCuda {
  public:
   explicit Reachable(int ordinal) : HostAsCuda(ordinal, "reachable" + std::to_string(ordinal)) {
     info_.facts.peer_access = true;
   }
+  void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
+    if (!is_quick)
+      host_call(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+    ForwardingBackend::copy(to, from, bytes, stream);
+  }
+  void enter() override { is_quick = false; }  // the proxy's thread
   /// A file of that size.
   DmaBuf export_dma_buf(void*, std::size_t bytes) override {
     DmaBuf buffer{.descriptor = UniqueFd(memfd_create("device memory", MFD_CLOEXEC)),
@@ -142,6 +154,26 @@ TEST_P(GpuDirect, NeedsATransportThatReachesDeviceMemory) {
   expect_host_memory();
   const ScopedEnvironment must("PLAIT_NET_GDR", "1");
   expect_refusal("over loopback does not reach device memory");
+}
+
+/// One-sided calls: their servers copy on streams, as on GPUs.
+TEST_P(GpuDirect, ServersCopyOnStreams) {
+  run([](Communicator& comm, Arena&) {
+    Peer own(comm);
+    const int n = comm.size(), next = (comm.rank() + 1) % n, last = (comm.rank() + n - 1) % n;
+    std::uint64_t seed = 0;
+    for (const std::size_t bytes : {1, 5000, 300'001})
+      for (const bool signals : {true, false}) {
+        own.fill(own.own(), ++seed, comm.rank(), bytes);
+        comm.put(own.window(), next, own.offset(comm.rank()), own.own(), bytes, signals);
+        if (signals) comm.wait_signal(last);
+        else comm.barrier();
+        EXPECT_TRUE(own.holds(own.at(last), seed, last, bytes));
+        comm.get(own.window(), next, own.offset(comm.rank()), own.own() + bytes, bytes);
+        EXPECT_TRUE(own.holds(own.own() + bytes, seed, comm.rank(), bytes));
+        comm.barrier();
+      }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuDirect,
