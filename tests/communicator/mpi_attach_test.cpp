@@ -221,8 +221,8 @@ TEST_F(MpiAttach, PrivateMemory) {
     expect_error(error, ErrorCode::unsupported, testing::HasSubstr("read each other's"));
 }
 
-/// Such memory is written for a rank of another node, because its own process does it. Ranks 0 and 1
-/// share a node, and rank 2 is on another.
+/// Such memory is written for a rank of another node, because its own process does it. Ranks 0 and
+/// 1 share a node, and rank 2 is on another.
 TEST_F(MpiAttach, PrivateMemoryOfOtherNodes) {
   if (std::getenv("PLAIT_NODE") == nullptr) GTEST_SKIP() << "for ranks on nodes";
   Communicator comm = make();

@@ -1,9 +1,9 @@
 // What a rank asks of a window of a rank on another node, through channels that carry nothing else:
 // those of the block behind the ones of collectives (`ChannelMemory::reserved`).
 //
-// Way 0 leads to the rank whose window it is: each chunk is a request, and the bytes of a put behind
-// it. Way 1 leads back, and carries the bytes of gets alone. Chunks are numbered for as long as the
-// communicator lives, so chunk k lies in slot k modulo `slots`, whatever call has sent it.
+// Way 0 leads to the rank whose window it is: each chunk is a request, and the bytes of a put
+// behind it. Way 1 leads back, and carries the bytes of gets alone. Chunks are numbered for as long
+// as the communicator lives, so chunk k lies in slot k modulo `slots`, whatever call has sent it.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

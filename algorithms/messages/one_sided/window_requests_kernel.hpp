@@ -12,10 +12,10 @@
 // is a launch behind all of them.
 //
 // Why no barrier is missing.
-// 1. The proof of channels (algorithms/blocks/channels/channel.hpp) holds, with chunks numbered from
-//    the first one on: `ChannelState` stays zero, and this kernel's counts, in private memory, take
-//    its place. Calls of a communicator run one after the other, so the counts have one user. Slots
-//    are a power of two, so slot and note of a chunk are right also where counts wrap.
+// 1. The proof of channels (algorithms/blocks/channels/channel.hpp) holds, with chunks numbered
+//    from the first one on: `ChannelState` stays zero, and this kernel's counts, in private memory,
+//    take its place. Calls of a communicator run one after the other, so the counts have one user.
+//    Slots are a power of two, so slot and note of a chunk are right also where counts wrap.
 // 2. The peer gives a slot back after the bytes are in the window, and raises the signal before
 //    that. So what comes after a put, on this stream or by its signals to any rank, finds the bytes
 //    there, as on one node. A signal orders nothing but what came before it, which step 4 has done.
