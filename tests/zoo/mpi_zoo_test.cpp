@@ -218,6 +218,47 @@ TEST(NodesTogether, QuantizedSumsKeepTheirBound) {
                   100'003);
 }
 
+/// Each rank into the window of each, on this node or another, and out of it again.
+TEST(MpiCommunicator, PutsAndGets) {
+  const int n = comm().size(), rank = comm().rank();
+  constexpr std::size_t most = 700'001;
+  const auto memory = comm().allocate<std::byte>((most + 16) * static_cast<std::size_t>(n));
+  const auto place = [](int from, std::size_t shift) {
+    return (most + 16) * static_cast<std::size_t>(from) + shift;
+  };
+  const auto value = [](int from, int to, std::size_t bytes, std::size_t i) {
+    return static_cast<std::byte>(hash(bytes, static_cast<std::uint64_t>(from * 64 + to), i));
+  };
+  DeviceArray &send = arena().send, &recv = arena().recv;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, std::size_t{20'000}, most}) {
+    const std::size_t shift = bytes % 7;
+    for (int peer = 0; peer < n; ++peer) {
+      send.put<std::byte>(
+          bytes, [&](std::size_t i) { return value(rank, peer, bytes, i); }, {}, 3);
+      comm().put(memory.window(), peer, place(rank, shift), send.device(), bytes, true);
+      comm().synchronize();  // before the image changes
+    }
+    std::vector<std::byte> got(bytes);
+    for (int peer = 0; peer < n; ++peer) {
+      comm().wait_signal(peer);
+      comm().copy(got.data(), memory.data() + place(peer, shift), bytes);
+      comm().synchronize();
+      for (std::size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(got[i], value(peer, rank, bytes, i)) << "put by " << peer << ", byte " << i;
+      recv.place(5, bytes);
+      recv.upload({});
+      comm().get(memory.window(), peer, place(rank, shift), recv.device(), bytes);
+      recv.download({});
+      comm().synchronize();
+      EXPECT_EQ(recv.damage(), "");
+      for (std::size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(recv.get<std::byte>(i), value(rank, peer, bytes, i)) << "from " << peer;
+    }
+    comm().barrier();
+    comm().synchronize();
+  }
+}
+
 /// Communicators of some of the ranks, on one node and across nodes, in another order, beside the
 /// world's.
 TEST(MpiCommunicator, OfSomeOfTheRanks) {
