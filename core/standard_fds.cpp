@@ -55,13 +55,6 @@ OfProcess<Fillers> stand_ins;  // a child of fork must not wait for a lock of it
 
 }  // namespace
 
-UniqueFd above_standard_fds(UniqueFd fd) {
-  const int error = errno;
-  UniqueFd above(::fcntl(fd.get(), F_DUPFD_CLOEXEC, standard.back() + 1));
-  if (above.valid()) errno = error;
-  return above;
-}
-
 StandardFdsTaken::StandardFdsTaken() {
   const int error = errno;
   for (const int fd : standard) takes_ = takes_ || !is_open(fd);
@@ -73,6 +66,13 @@ StandardFdsTaken::~StandardFdsTaken() {
   const int error = errno;
   if (takes_) stand_ins.get().leave();
   errno = error;
+}
+
+UniqueFd StandardFdsTaken::above(UniqueFd fd) {
+  const int error = errno;
+  UniqueFd above(::fcntl(fd.get(), F_DUPFD_CLOEXEC, standard.back() + 1));
+  if (above.valid()) errno = error;
+  return above;
 }
 
 }  // namespace plait

@@ -18,13 +18,12 @@ class StandardFdsTaken {
   ~StandardFdsTaken();
   StandardFdsTaken(const StandardFdsTaken&) = delete;
   StandardFdsTaken& operator=(const StandardFdsTaken&) = delete;
+  /// A duplicate that is none of 0, 1 and 2, in the place of `fd`. Keeps errno.
+  static UniqueFd above(UniqueFd fd);
 
  private:
   bool takes_ = false;  // one of them is closed, or another object has taken it
 };
-
-/// A duplicate of `fd` that is none of 0, 1 and 2, in its place. Keeps errno.
-UniqueFd above_standard_fds(UniqueFd fd);
 
 /// The descriptor that the system call `make` returns, which is none of 0, 1 and 2. Every
 /// descriptor that Plait makes comes from here, or is made beside a `StandardFdsTaken`.
@@ -34,7 +33,7 @@ UniqueFd new_fd(const Make& make) {
   UniqueFd made(static_cast<int>(make()));
   // Another thread's file may have been in the place, and closed meanwhile.
   const bool is_standard = made.valid() && made.get() <= 2;
-  return is_standard ? above_standard_fds(std::move(made)) : std::move(made);
+  return is_standard ? StandardFdsTaken::above(std::move(made)) : std::move(made);
 }
 
 }  // namespace plait
