@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <string>
+#include <utility>
 
 #include "plait/error.hpp"
 

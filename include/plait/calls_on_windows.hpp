@@ -55,7 +55,8 @@ class CallsOnWindows {
   // peer that is `proc_null`: nothing happens. `Error(invalid_argument)` for a window that is null,
   // stale or another communicator's, for bytes beyond the end of the peer's memory, and for a peer
   // that is no rank. If a peer on another node has ended its window by the time that it is reached,
-  // the communicator breaks on both with `invalid_argument`.
+  // the communicator breaks on both with `invalid_argument`. On GPUs its process must have the
+  // driver's lock for that: docs/algorithms/one_sided.md says which calls keep it.
 
   /// Copies `bytes` bytes from `source`, memory of this rank's device, to `offset` in rank `peer`'s
   /// memory of the window. With `signals`, rank `peer` can await them: it then sees the bytes, and

@@ -218,9 +218,11 @@ TEST(NodesTogether, QuantizedSumsKeepTheirBound) {
                   100'003);
 }
 
-/// Each rank into the window of each, on this node or another, and out of it again.
+/// Each rank into the window of each, on this node or another, and out of it again. The copies wait
+/// behind signals, so they must leave the driver to the proxy (docs/algorithms/one_sided.md).
 TEST(MpiCommunicator, PutsAndGets) {
   const int n = comm().size(), rank = comm().rank();
+  const Stream stream = comm().create_stream();
   constexpr std::size_t most = 700'001;
   const auto memory = comm().allocate<std::byte>((most + 16) * static_cast<std::size_t>(n));
   const auto place = [](int from, std::size_t shift) {
@@ -234,28 +236,28 @@ TEST(MpiCommunicator, PutsAndGets) {
     const std::size_t shift = bytes % 7;
     for (int peer = 0; peer < n; ++peer) {
       send.put<std::byte>(
-          bytes, [&](std::size_t i) { return value(rank, peer, bytes, i); }, {}, 3);
-      comm().put(memory.window(), peer, place(rank, shift), send.device(), bytes, true);
-      comm().synchronize();  // before the image changes
+          bytes, [&](std::size_t i) { return value(rank, peer, bytes, i); }, stream, 3);
+      comm().put(memory.window(), peer, place(rank, shift), send.device(), bytes, true, stream);
+      comm().synchronize(stream);  // before the image changes
     }
     std::vector<std::byte> got(bytes);
     for (int peer = 0; peer < n; ++peer) {
-      comm().wait_signal(peer);
-      comm().copy(got.data(), memory.data() + place(peer, shift), bytes);
-      comm().synchronize();
+      comm().wait_signal(peer, 1, stream);
+      comm().copy(got.data(), memory.data() + place(peer, shift), bytes, stream);
+      comm().synchronize(stream);
       for (std::size_t i = 0; i < bytes; ++i)
         ASSERT_EQ(got[i], value(peer, rank, bytes, i)) << "put by " << peer << ", byte " << i;
       recv.place(5, bytes);
-      recv.upload({});
-      comm().get(memory.window(), peer, place(rank, shift), recv.device(), bytes);
-      recv.download({});
-      comm().synchronize();
+      recv.upload(stream);
+      comm().get(memory.window(), peer, place(rank, shift), recv.device(), bytes, stream);
+      recv.download(stream);
+      comm().synchronize(stream);
       EXPECT_EQ(recv.damage(), "");
       for (std::size_t i = 0; i < bytes; ++i)
         ASSERT_EQ(recv.get<std::byte>(i), value(rank, peer, bytes, i)) << "from " << peer;
     }
-    comm().barrier();
-    comm().synchronize();
+    comm().barrier(stream);
+    comm().synchronize(stream);
   }
 }
 
