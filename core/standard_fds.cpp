@@ -68,9 +68,11 @@ StandardFdsTaken::~StandardFdsTaken() {
   errno = error;
 }
 
-UniqueFd StandardFdsTaken::above(UniqueFd fd) {
+UniqueFd StandardFdsTaken::own(int fd) {
+  UniqueFd made(fd);
+  if (fd < 0 || fd > standard.back()) return made;
   const int error = errno;
-  UniqueFd above(::fcntl(fd.get(), F_DUPFD_CLOEXEC, standard.back() + 1));
+  UniqueFd above(::fcntl(fd, F_DUPFD_CLOEXEC, standard.back() + 1));
   if (above.valid()) errno = error;
   return above;
 }

@@ -18,22 +18,21 @@ class StandardFdsTaken {
   ~StandardFdsTaken();
   StandardFdsTaken(const StandardFdsTaken&) = delete;
   StandardFdsTaken& operator=(const StandardFdsTaken&) = delete;
-  /// A duplicate that is none of 0, 1 and 2, in the place of `fd`. Keeps errno.
-  static UniqueFd above(UniqueFd fd);
+  /// Of a descriptor that a system call has made beside a `StandardFdsTaken`: itself. If another
+  /// thread's file was in the place of a closed one, and its number has become 0, 1 or 2, it is a
+  /// duplicate with a higher one. Keeps errno.
+  static UniqueFd own(int fd);
 
  private:
   bool takes_ = false;  // one of them is closed, or another object has taken it
 };
 
 /// The descriptor that the system call `make` returns, which is none of 0, 1 and 2. Every
-/// descriptor that Plait makes comes from here, or is made beside a `StandardFdsTaken`.
+/// descriptor that Plait makes comes from here or from `StandardFdsTaken::own`.
 template <class Make>
 UniqueFd new_fd(const Make& make) {
   const StandardFdsTaken taken;
-  UniqueFd made(static_cast<int>(make()));
-  // Another thread's file may have been in the place, and closed meanwhile.
-  const bool is_standard = made.valid() && made.get() <= 2;
-  return is_standard ? StandardFdsTaken::above(std::move(made)) : std::move(made);
+  return StandardFdsTaken::own(static_cast<int>(make()));
 }
 
 }  // namespace plait

@@ -24,7 +24,7 @@ UniqueFd descriptor_in(msghdr& message) {
     return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-  return UniqueFd(fd);
+  return StandardFdsTaken::own(fd);
 }
 
 /// As recvmsg does. Sets `descriptor` to the one that came with the message, or to none.

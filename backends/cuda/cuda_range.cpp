@@ -86,7 +86,7 @@ class CudaRange final : public ReservedRange {
     int descriptor = -1;
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0),
           "cuMemExportToShareableHandle");
-    UniqueFd owned(descriptor);
+    UniqueFd owned = StandardFdsTaken::own(descriptor);
     map(rank, all, memory.value);
     give_access(rank, all);
     gpu::zero<Runtime>(address(rank), stride_);
@@ -176,7 +176,7 @@ DmaBuf export_dma_buf(void* address, std::size_t bytes) {
       driver().handle_for_range(&descriptor, reinterpret_cast<CUdeviceptr>(address), bytes,
                                 CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
   if (status != CUDA_SUCCESS) return {};
-  return {.descriptor = UniqueFd(descriptor)};
+  return {.descriptor = StandardFdsTaken::own(descriptor)};
 }
 
 }  // namespace plait::cuda

@@ -8,6 +8,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/gpu/program_memory.hpp"
+#include "core/standard_fds.hpp"
 
 namespace plait::cuda {
 namespace {
@@ -131,7 +132,7 @@ MemoryOffer offer(void* pointer, std::size_t bytes, int ordinal, UniqueFd& descr
         cudaMemPoolExportToShareableHandle(&exported, facts.memory_pool(), pool_descriptor_type, 0);
     gpu::StatusTraits<cudaError_t>::forget();
     if (status != cudaSuccess) refuse(pointer, "its pool does not export to file descriptors");
-    descriptor = UniqueFd(exported);
+    descriptor = StandardFdsTaken::own(exported);
     cudaMemPoolPtrExportData data;
     gpu::check(cudaMemPoolExportPointer(&data, pointer_at(facts.base)), "cudaMemPoolExportPointer");
     std::memcpy(offer.handle.data(), &data, sizeof data);
@@ -146,7 +147,7 @@ MemoryOffer offer(void* pointer, std::size_t bytes, int ordinal, UniqueFd& descr
     const CUresult status = driver().export_handle(&exported, memory, descriptor_type, 0);
     driver().release(memory);
     check(status, "cuMemExportToShareableHandle");
-    descriptor = UniqueFd(exported);
+    descriptor = StandardFdsTaken::own(exported);
     offer.way = Way::descriptor;
   } else {
     refuse(pointer, "it was made without a handle that other processes can open");

@@ -216,7 +216,7 @@ DmaBuf export_dma_buf([[maybe_unused]] void* address, [[maybe_unused]] std::size
   int descriptor = -1;
   std::uint64_t offset = 0;
   if (function != nullptr && function(address, bytes, &descriptor, &offset) == 0)
-    return {.descriptor = UniqueFd(descriptor), .offset = offset};
+    return {.descriptor = StandardFdsTaken::own(descriptor), .offset = offset};
 #endif
   return {};
 }

@@ -24,8 +24,8 @@ Lease::Lease(std::span<const std::byte> offer) {
   int ends[2];
   const StandardFdsTaken taken;
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
-  mine_ = UniqueFd(ends[0]);
-  theirs_ = UniqueFd(ends[1]);
+  mine_ = StandardFdsTaken::own(ends[0]);
+  theirs_ = StandardFdsTaken::own(ends[1]);
   if (::send(mine_.get(), offer.data(), offer.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(offer.size()))
     fail("send");
