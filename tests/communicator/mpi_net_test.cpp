@@ -134,6 +134,12 @@ TEST(Net, RanksMustWantTheSame) {
                  "sockets");
 }
 
+/// As all settings that ranks compare as one text.
+TEST(Net, RanksMustHaveTheSameRing) {
+  const ScopedEnvironment order("PLAIT_RING", world_rank() == 1 ? "1,0,2" : "0,1,2");
+  expect_throws(ErrorCode::mismatch, create, "PLAIT_RING=1,0,2");
+}
+
 TEST(Net, GpuDirectMustBePossibleAndWantedByAll) {
   {
     const ScopedEnvironment direct("PLAIT_NET_GDR", world_rank() == 1 ? "0" : "1");

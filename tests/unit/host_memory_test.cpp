@@ -113,7 +113,8 @@ TEST(HostMemory, IsUsedOnceADeviceCannotReachAPeers) {
         topology.backend = BackendKind::cuda;
         topology.ranks = comm.size();
         for (const auto& algorithm : Registry::instance().all())
-          if (algorithm->supports({.count = 16, .symmetric = true}, topology))
+          if (!algorithm->is_lossy() &&
+              algorithm->supports({.count = 16, .symmetric = true}, topology))
             expect_sums(comm, std::string(algorithm->name()), true);
         expect_sums(comm, "", false);
         auto part = comm.split(comm.rank() == 2 ? 1 : 0, 0);

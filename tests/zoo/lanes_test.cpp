@@ -47,7 +47,8 @@ std::vector<std::string> users_of_channels(Collective collective) {
   std::vector<std::string> names;
   for (const auto& algorithm : Registry::instance().all())
     if (algorithm->collective() == collective && algorithm->name() != "conveyor" &&
-        algorithm->shared(topology).name == "channels" && can_serve(*algorithm, call, topology))
+        !algorithm->is_lossy() && algorithm->shared(topology).name == "channels" &&
+        can_serve(*algorithm, call, topology))
       names.emplace_back(algorithm->name());
   return names;
 }
