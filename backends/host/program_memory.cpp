@@ -185,11 +185,11 @@ FileNumber file_of(const MemoryOffer& offer) {
 /// Where this process has the offered bytes of a file mapped itself, as all ranks have the whole of
 /// an MPI window of shared memory; 0 if nowhere.
 std::uint64_t own_mapping(const MemoryOffer& offer) {
-  const auto [device, inode] = file_of(offer);
+  const FileNumber file = file_of(offer);
   const std::uint64_t place = offer.place + offer.offset;
   std::uint64_t found = 0;
   for_mappings([&](const Mapping& m) {
-    if (m.is_shared_file() && m.writable && m.device == device && m.inode == inode &&
+    if (m.is_shared_file() && m.writable && m.device == file.device && m.inode == file.inode &&
         m.offset <= place && place + offer.bytes <= m.place_of(m.end))
       found = m.begin + (place - m.offset);
     return found == 0;
