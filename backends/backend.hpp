@@ -219,6 +219,8 @@ class Backend {
   /// Fills device memory with zeros and waits only for that, not for kernels. Works while a stream
   /// is captured, too.
   virtual void zero(void* to, std::size_t bytes) = 0;
+  /// Copies from the host's memory in the same manner.
+  virtual void write(void* to, const void* from, std::size_t bytes) = 0;
   /// Copies 8-byte words of device memory, which kernels may be writing at the same time, to pinned
   /// memory and waits for the copies. Each word is as it was at some moment. `stream` is used for
   /// nothing else, so neither kernels that spin on other streams nor captures, even by this thread,

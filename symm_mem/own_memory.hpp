@@ -26,13 +26,12 @@ DeviceMemory<T> allocate_zeroed(const std::shared_ptr<Backend>& backend, std::si
   backend->zero(memory.get(), count * sizeof(T));
   return memory;
 }
-/// The values on the current device. Waits for the copy.
+/// These values there.
 template <class T>
 DeviceMemory<T> on_device(const std::shared_ptr<Backend>& backend, const std::vector<T>& values) {
-  DeviceMemory<T> memory = allocate_zeroed<T>(backend, values.size());
-  const NativeStream stream = backend->resolve(nullptr);
-  backend->copy(memory.get(), values.data(), values.size() * sizeof(T), stream);
-  backend->synchronize(stream);
+  DeviceMemory<T> memory(static_cast<T*>(backend->allocate(values.size() * sizeof(T))),
+                         Deallocate<&Backend::deallocate>{backend});
+  backend->write(memory.get(), values.data(), values.size() * sizeof(T));
   return memory;
 }
 /// Zeros in pinned memory.

@@ -51,17 +51,6 @@ bool Peer::send(Credits credits) {
   }
 }
 
-namespace {
-
-std::uint32_t acquired(std::uint32_t& word) {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
-}
-void release(std::uint32_t& word, std::uint32_t value) {
-  std::atomic_ref(word).store(value, std::memory_order_release);
-}
-
-}  // namespace
-
 /// A flow moves only in its own calls, so all requests are tested, also those that nothing waits
 /// for.
 bool Peer::finish_frames() {

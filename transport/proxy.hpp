@@ -64,6 +64,14 @@ struct Lane {
   MemoryKind device_kind = MemoryKind::host;
 };
 
+// For the counters of a lane, which kernels read and write at the same time.
+inline std::uint32_t acquired(std::uint32_t& word) {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+inline void release(std::uint32_t& word, std::uint32_t value) {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
+
 /// Callbacks for the layer above. The thread that does the proxy's work calls `hear`, `lose` and
 /// `serve`, one at a time: the proxy's own, or one in `carry` or `flush`.
 struct Listening {

@@ -20,18 +20,22 @@ class BesideCaptures {
   typename Runtime::CaptureMode mode_ = Runtime::capture_relaxed;
 };
 
-/// Fills device memory with zeros and waits only for that. Waiting for the device instead would be
-/// refused while a stream is captured, and would take as long as any kernel.
-template <class Runtime>
-void zero(void* to, std::size_t bytes) {
+/// Calls enqueue(stream) with a stream of its own and waits only for that. Waiting for the device
+/// instead would be refused while a stream is captured, and would take as long as any kernel.
+template <class Runtime, class Enqueue>
+void on_own_stream(Enqueue enqueue) {
   const BesideCaptures<Runtime> beside;
   struct Owned {
     typename Runtime::Stream stream = nullptr;
     Owned() { Runtime::stream_create(&stream, Runtime::stream_non_blocking); }
     ~Owned() { static_cast<void>(Runtime::stream_destroy.status(stream)); }
   } own;
-  Runtime::fill(to, 0, bytes, own.stream);
+  enqueue(own.stream);
   Runtime::stream_synchronize(own.stream);
+}
+template <class Runtime>
+void zero(void* to, std::size_t bytes) {
+  on_own_stream<Runtime>([&](auto stream) { Runtime::fill(to, 0, bytes, stream); });
 }
 
 }  // namespace plait::gpu

@@ -153,6 +153,10 @@ class GpuBackend final : public Backend {
     Runtime::fill(to, value, bytes, at(stream));
   }
   void zero(void* to, std::size_t bytes) override { gpu::zero<Runtime>(to, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    on_own_stream<Runtime>(
+        [&](Stream stream) { Runtime::copy(to, from, bytes, Runtime::copy_any, stream); });
+  }
   void peek(std::span<const CopySpan> spans, NativeStream stream) override {
     const BesideCaptures<Runtime> beside;
     for (const CopySpan& span : spans) copy(span.to, span.from, span.bytes, stream);

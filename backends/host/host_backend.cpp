@@ -199,6 +199,9 @@ class HostBackend final : public Backend {
     if (bytes != 0) at(stream).push([=](HostStream&) { std::memset(to, value, bytes); });
   }
   void zero(void* to, std::size_t bytes) override { std::memset(to, 0, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
   void peek(std::span<const CopySpan> spans, NativeStream) override {
     for (const CopySpan& span : spans)
       for (std::size_t i = 0; i < span.bytes / sizeof(std::uint64_t); ++i)

@@ -129,7 +129,7 @@ void CallLauncher::run(const GroupStep& step, const GroupPlan& plan, NativeStrea
                               work_,
                               statistics_,
                               own_.other_nodes ? &own_.other_nodes->channels().setting() : nullptr,
-                              own_.ranks_in_order.get(),
+                              own_.memory->ranks_in_order(),
                               plan.record,
                               uses_attached(step, plan)};
   LaunchContext context(setting, stream, captured, sides_.of(captured),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -12,16 +11,9 @@
 #include "plait/error.hpp"
 
 namespace plait {
-namespace {
 
-std::uint32_t acquired(std::uint32_t& word) {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
-}
-void release(std::uint32_t& word, std::uint32_t value) {
-  std::atomic_ref(word).store(value, std::memory_order_release);
-}
-
-}  // namespace
+using transport::acquired;
+using transport::release;
 
 WindowServer::WindowServer(std::shared_ptr<Backend> backend, std::shared_ptr<WindowTable> table,
                            const Nodes& nodes, int rank, const ChannelMemory& memory,

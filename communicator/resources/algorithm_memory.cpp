@@ -229,8 +229,12 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     for (const int rank : nodes.ranks_here())
       for (const std::uint64_t id : of_all[static_cast<std::size_t>(rank)]) ++ranks_under_[id];
   }
-  agree(bootstrap, "allocating counters",
-        [&] { counters_ = allocate_zeroed<std::uint32_t>(backend, layout_.local / word); });
+  agree(bootstrap, "allocating counters", [&] {
+    counters_ = allocate_zeroed<std::uint32_t>(backend, layout_.local / word);
+    std::vector<std::int32_t> in_order(static_cast<std::size_t>(bootstrap.size()));
+    std::iota(in_order.begin(), in_order.end(), 0);
+    if (!nodes.are_several()) ranks_in_order_ = on_device(backend, in_order);
+  });
   grant();
 }
 

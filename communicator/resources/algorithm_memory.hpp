@@ -92,6 +92,8 @@ class AlgorithmMemory {
   std::size_t committed() const;
   /// The channels between nodes, where there are several.
   const Grant& channels() const { return *grants_[channel_user_].shared; }
+  /// As `LaunchSetting` has them.
+  const std::int32_t* ranks_in_order() const { return ranks_in_order_.get(); }
   /// The word that is set by the first spin of a kernel that expires.
   std::uint32_t* claimed() const { return counters_.get(); }
 
@@ -115,6 +117,7 @@ class AlgorithmMemory {
   std::vector<std::string> names_;                    // of the algorithms
   // The first one is `claimed`. They outlive the windows, whose destructors wait for the device.
   DeviceMemory<std::uint32_t> counters_;
+  DeviceMemory<std::int32_t> ranks_in_order_;     // null on several nodes
   std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
   std::size_t granted_ = 0;

@@ -59,13 +59,7 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
   agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
   memory = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls, heap,
                                              selector.topology(), algorithms.all());
-  if (!nodes.are_several()) {
-    std::vector<std::int32_t> in_order(static_cast<std::size_t>(size()));
-    std::iota(in_order.begin(), in_order.end(), 0);
-    agree(*bootstrap, "allocating counters",
-          [&] { ranks_in_order = on_device(backend, in_order); });
-    return;
-  }
+  if (!nodes.are_several()) return;
   auto channels = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
                                                  settings.network, memory->channels(), heap);
   selector.set_network(channels->network());

@@ -22,7 +22,6 @@
 #include "communicator/selection/selection.hpp"
 #include "core/in_use.hpp"
 #include "core/process.hpp"
-#include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -75,8 +74,7 @@ class CommunicatorResources {
   std::shared_ptr<BlockLog> log;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace;   // null: no PLAIT_TRACE
   std::shared_ptr<Watchdog> watchdog;
-  std::unique_ptr<OtherNodes> other_nodes;    // null on one node
-  DeviceMemory<std::int32_t> ranks_in_order;  // 0, 1, 2, ...; null on several nodes
+  std::unique_ptr<OtherNodes> other_nodes;  // null on one node
   std::optional<StreamOrder> order;
   InUse in_use;
 

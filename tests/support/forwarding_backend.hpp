@@ -35,6 +35,9 @@ class ForwardingBackend : public Backend {
     target_->fill(to, value, bytes, stream);
   }
   void zero(void* to, std::size_t bytes) override { target_->zero(to, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    target_->write(to, from, bytes);
+  }
   void peek(std::span<const CopySpan> spans, NativeStream stream) override {
     target_->peek(spans, stream);
   }
