@@ -41,7 +41,7 @@ void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
     index_of_[rank] = static_cast<int>(i);
     peers_.push_back(std::make_unique<Peer>(*transport_, lanes[i], addresses[i], rank_, counters_));
   }
-  thread_ = start_thread("plait proxy", [this] { run(); });
+  thread_ = start_thread("the thread of a proxy", [this] { run(); });
   transport_->set_end([this] {
     if (listening_.end) listening_.end();
     stop(std::chrono::seconds(5));

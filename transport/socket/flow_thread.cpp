@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 FlowThread::FlowThread(std::shared_ptr<Waiter> done)
     : done_(std::move(done)), waiter_(std::make_shared<Waiter>()) {
-  thread_ = start_thread("plait mover", [this] { run(); });
+  thread_ = start_thread("a thread that moves messages", [this] { run(); });
 }
 
 FlowThread::~FlowThread() {
