@@ -33,16 +33,18 @@ def alive(process):
 
 
 def blamed(text, members):
-    """The job's ranks that an error's first sentence blames.
+    """The job's ranks that an error's first sentence blames; None if it can't tell.
 
     `members` are the job's ranks behind the communicator's; the error may speak of a part of it.
     """
+    if "for a rank that has made it, too" in text.split("\n")[0]:
+        return None
     if part := re.search(r"the part of ranks ([\d, ]+) \(", text):
         members = [members[int(n)] for n in part.group(1).split(", ")]
     found = re.findall(
         r"\b(?:rank (\d+) \(process \d+, which|rank (\d+) is missing|rank (\d+) has not come so far"
         r"|ranks? ([\d, ]+) (?:did not arrive|ended before)|(?:from|to) ranks? ([\d, ]+)(?:"
-        r" within|:))",
+        r" within|:)|wait(?:s|ed) in \w+ \d+ for ranks? ([\d, ]+))",
         text.split("\n")[0],
     )
     numbers = {
@@ -58,7 +60,7 @@ def wrongly_accused(said, victim):
     in the communicator around a part, and in a creation.
     """
     accused = {rank: blamed(text, members) for rank, (members, text) in said.items()}
-    right, before = {victim}, None
+    right, before = {victim} | {rank for rank, ranks in accused.items() if ranks is None}, None
     while right != before:
         before = set(right)
         right |= {rank for rank, ranks in accused.items() if ranks and ranks <= right}
