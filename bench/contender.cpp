@@ -10,6 +10,7 @@
 #include "communicator/selection/selection.hpp"
 #include "plait/error.hpp"
 #include "plait/group.hpp"
+#include "symm_mem/window.hpp"
 
 namespace plait::bench {
 namespace {
@@ -111,6 +112,35 @@ class CountedContender final : public OfCommunicator {
   std::vector<std::size_t> counts_, displacements_;
 };
 
+bool is_one_sided(std::string_view name) {
+  return std::find(one_sided_calls.begin(), one_sided_calls.end(), name) != one_sided_calls.end();
+}
+
+/// A put with its signal to the next rank, or a get from the previous one.
+class OneSidedContender final : public OfCommunicator {
+ public:
+  using OfCommunicator::OfCommunicator;
+
+  bool may_serve(Collective collective) const override {
+    return collective == Collective::send_recv;
+  }
+
+  void enqueue(const Task& task, NativeStream stream) override {
+    const bool puts = name() == one_sided_calls[0];
+    const auto& window = puts ? arena().recv_window() : arena().send_window();
+    if (window == nullptr)
+      throw Error(ErrorCode::unsupported, fmt::format("{} needs a window", name()));
+    const int next = (task.rank + 1) % task.ranks, last = (task.rank + task.ranks - 1) % task.ranks;
+    // The peer's buffer lies where this rank's does.
+    const auto offset = static_cast<std::size_t>(
+        static_cast<const std::byte*>(puts ? task.recv : task.send) - window->local());
+    const StreamRef on = stream_ref(stream);
+    if (!puts) return comm_.get(window, last, offset, task.recv, task.call.bytes(), on);
+    comm_.put(window, next, offset, task.send, task.call.bytes(), true, on);
+    comm_.wait_signal(last, 1, on);
+  }
+};
+
 class CutContender final : public Contender {
  public:
   CutContender(std::unique_ptr<Contender> whole, int messages, bool grouped)
@@ -177,6 +207,7 @@ void Contender::begin_group() {
 }
 
 bool may_serve(const std::string& algorithm, Collective collective) {
+  if (is_one_sided(algorithm)) return collective == Collective::send_recv;
   if (const CountedCall* const call = find_counted(algorithm)) return collective == call->even;
   if (Registry::instance().find(algorithm, collective) != nullptr) return true;
   const auto all = Registry::instance().all();
@@ -192,6 +223,8 @@ std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& alg
                                       Memory memory, const Arena& arena, const Options& options) {
   if (const CountedCall* const call = find_counted(algorithm))
     return std::make_unique<CountedContender>(comm, *call, memory, arena, options);
+  if (is_one_sided(algorithm))
+    return std::make_unique<OneSidedContender>(comm, algorithm, memory, arena, options);
   return std::make_unique<PlaitContender>(comm, algorithm, memory, arena, options);
 }
 

@@ -59,7 +59,7 @@ bool may_serve(const std::string& algorithm, Collective collective);
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 /// `algorithm` is a name of the registry, "default" for the algorithm that the selection takes, or
-/// one of `counted_calls`.
+/// one of `counted_calls` and `one_sided_calls`.
 std::unique_ptr<Contender> make_plait(Communicator& comm, const std::string& algorithm,
                                       Memory memory, const Arena& arena, const Options& options);
 

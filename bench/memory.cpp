@@ -16,7 +16,7 @@ namespace plait::bench {
 Allocate symmetric_memory(Communicator& comm) {
   return [&comm](std::size_t bytes) {
     const auto window = comm.allocate_bytes(bytes);
-    return Allocation{window->local(), window};
+    return Allocation{window->local(), nullptr, window};
   };
 }
 
@@ -36,27 +36,21 @@ Allocate ordinary_memory(Communicator& comm) {
 Allocate attached_memory(Communicator& comm) {
   if (comm.backend_kind() != BackendKind::host)
     return [&comm, ordinary = ordinary_memory(comm)](std::size_t bytes) {
-      const Allocation memory = ordinary(bytes);
-      struct Attached {
-        Allocation memory;
-        std::shared_ptr<Window> window;
-      };
-      const auto both =
-          std::make_shared<Attached>(Attached{memory, comm.attach(memory.data, bytes)});
-      return Allocation{memory.data, both};
+      Allocation memory = ordinary(bytes);
+      memory.window = comm.attach(memory.data, bytes);
+      return memory;
     };
   return [&comm](std::size_t bytes) {
     struct File {
       std::shared_ptr<ReservedRange> range;
       UniqueFd descriptor;  // by which it is found
-      std::shared_ptr<Window> window;
     };
     const auto file = std::make_shared<File>();
     static std::atomic<std::uint64_t> token = 0;  // those of communicators are random
     file->range = backend_of(comm).reserve(1, bytes, ++token);
     file->descriptor = file->range->create_local(0);
-    file->window = comm.attach(file->range->address(0), bytes);
-    return Allocation{file->range->address(0), file};
+    std::byte* const data = file->range->address(0);
+    return Allocation{data, file, comm.attach(data, bytes)};
   };
 }
 

@@ -16,10 +16,11 @@ namespace plait::bench {
 /// matters.
 inline constexpr std::size_t guard_bytes = 4096;
 
-/// Memory and the object that keeps it alive.
+/// Memory and the objects that keep it alive.
 struct Allocation {
   std::byte* data = nullptr;
   std::shared_ptr<void> owner;
+  std::shared_ptr<Window> window{};  // null if it has none; ends before the owner
 };
 using Allocate = std::function<Allocation(std::size_t bytes)>;
 
@@ -38,6 +39,8 @@ class Arena {
       : send_(allocate(bytes + 2 * guard_bytes)), recv_(allocate(bytes + 2 * guard_bytes)) {}
   std::byte* send() const noexcept { return send_.data + guard_bytes; }
   std::byte* recv() const noexcept { return recv_.data + guard_bytes; }
+  const std::shared_ptr<Window>& send_window() const noexcept { return send_.window; }
+  const std::shared_ptr<Window>& recv_window() const noexcept { return recv_.window; }
 
  private:
   Allocation send_, recv_;

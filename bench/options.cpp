@@ -125,6 +125,8 @@ std::vector<std::string> algorithms(const std::string& text,
   for (const CountedCall& call : counted_calls)
     if (std::find(collectives.begin(), collectives.end(), call.even) != collectives.end())
       known.emplace_back(call.name);
+  if (std::find(collectives.begin(), collectives.end(), Collective::send_recv) != collectives.end())
+    known.insert(known.end(), one_sided_calls.begin(), one_sided_calls.end());
   known.emplace_back("default");
   if (text == "all") {
     for (const Algorithm* algorithm : all)

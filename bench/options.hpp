@@ -35,6 +35,9 @@ inline constexpr std::array counted_calls = {
     CountedCall{"neighbor_all_to_all_v", Collective::send_recv},
     CountedCall{"reduce_scatter_v", Collective::reduce_scatter, true},
 };
+/// Calls on memory of the neighbours that do what `send_recv` does, measured beside it.
+inline constexpr std::array<std::string_view, 2> one_sided_calls = {"put", "get"};
+
 /// The one that is measured beside this collective, or null.
 const CountedCall* find_counted(Collective collective);
 /// The one of that name, or null.
@@ -65,7 +68,8 @@ struct Options {
   int messages = 1;                        // number of calls that a message is cut into
   std::vector<bool> grouped = {false};     // whether these calls form a group
   std::vector<Memory> memories = {Memory::symmetric};
-  /// Names of the registry for any of the collectives, "default", and those of `counted_calls`.
+  /// Names of the registry for any of the collectives, "default", and those of `counted_calls` and
+  /// `one_sided_calls`.
   std::vector<std::string> algorithms;
   std::optional<BackendKind> backend;
   std::vector<std::string> peers;

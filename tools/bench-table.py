@@ -48,6 +48,7 @@ BESIDE = re.compile(r"(\S+) beside (.+?)(?: by (.+))?")
 BY_ALGORITHM = re.compile(r"(\S+) by algorithm")
 BY_NAMES = re.compile(r"(\S+) by (.+)")
 SIZES = re.compile(r"(\d+[KMG]?) to (\d+[KMG]?)")
+NO_ALGORITHM = re.compile(r"peer:|.*_v$|(put|get)\b")  # another library, or other calls
 UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 LEAST_RATED = 16 << 20  # bytes; from here on a bandwidth says more than a time
 
@@ -159,8 +160,8 @@ class Choices:
     def __init__(self, results):
         times, chosen = collections.defaultdict(dict), {}
         for result in results:
-            if result["name"].startswith("peer:") or result["name"].endswith("_v"):
-                continue  # another library, or other calls
+            if NO_ALGORITHM.match(result["name"]):
+                continue
             if result.get("offset_bytes", 0) != 0:
                 continue  # the choice knows no alignment
             key = tuple(result[part] for part in
@@ -222,7 +223,7 @@ class Wins:
                 name, time = result["name"], result["time_us"]
                 if name == "default":
                     chosen[key] = result.get("chosen")
-                elif not re.match("default |peer:|.*_v$", name):  # those are no algorithms
+                elif not name.startswith("default ") and not NO_ALGORITHM.match(name):
                     times[key][name] = min(time, times[key].get(name, math.inf))
         self.cells = [cell_of for cell_of in times.values() if len(cell_of) > 1]
         self.unrivalled = collections.Counter(

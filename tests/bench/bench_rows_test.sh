@@ -41,6 +41,13 @@ for row in all_gather:4 all_to_all:4 gather:4 scatter:4 send_recv:2 reduce_scatt
     fail "MPI's rows of ${row%:*}"
 done
 
+# One-sided calls, alone and in groups; not in ordinary memory.
+bench -C send_recv --algorithms put,get -b 8 -e 3000 -f 375 -d f32 -n 3 -w 0 \
+  --memory symmetric,attached,ordinary --messages 2 --group both || fail "one-sided calls"
+for name in 'put x2' 'put x2 grouped' 'get x2' 'get x2 grouped'; do
+  [ "$(grep -cE "^send_recv .* $name  .* 0$" "$out")" = 4 ] || fail "rows of $name"
+done
+
 # Blocks of a reduce-scatter are not cut.
 timeout 60 "$bin/plait-bench" --table \
   -C reduce_scatter --algorithms default,reduce_scatter_v --messages 4 -b 64K -e 64K -n 3 -w 0 \
