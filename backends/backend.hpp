@@ -150,13 +150,13 @@ struct MemoryOffer {
   /// nobody can open any more, but that they may have mapped, too; or only by system calls that
   /// read and write another process's memory.
   enum class Way : std::uint32_t { descriptor, handle, both, mapped_file, system_calls };
-  Way way;
-  std::int32_t ordinal;          // its device
-  std::uint64_t process;         // that it belongs to; 0: not of this node
-  std::uint64_t address, bytes;  // in that process
-  std::uint64_t offset, mapped;  // of it in what others map, and the bytes of that
-  std::uint64_t place;           // of that in a file
-  std::array<std::byte, 64> handle;
+  Way way{};
+  std::int32_t ordinal = 0;              // its device
+  std::uint64_t process = 0;             // that it belongs to; 0: not of this node
+  std::uint64_t address = 0, bytes = 0;  // in that process
+  std::uint64_t offset = 0, mapped = 0;  // of it in what others map, and the bytes of that
+  std::uint64_t place = 0;               // of that in a file
+  std::array<std::byte, 64> handle{};
 
   bool has_descriptor() const { return way == Way::descriptor || way == Way::both; }
 };

@@ -34,7 +34,10 @@ std::shared_ptr<Window> CallsOnWindows::attach(void* pointer, std::size_t bytes,
 void CallsOnWindows::detach(const std::shared_ptr<Window>& window) {
   CommunicatorState& own = state("detach");
   const InUse::Scope inside(own.resources.in_use, "detach");
-  own.detach(window);
+  own.check_not_grouped("detach", "they may use the memory");
+  own.faults.throw_if_broken();
+  const DeviceScope device(*own.resources.backend);
+  own.resources.heap.detach(window);
 }
 
 void CallsOnWindows::put(const std::shared_ptr<Window>& window, int peer, std::size_t offset,

@@ -110,13 +110,6 @@ void CommunicatorState::check_not_grouped(std::string_view what,
                     what, resources.rank(), consequence));
 }
 
-void CommunicatorState::detach(const std::shared_ptr<Window>& window) {
-  check_not_grouped("detach", "they may use the memory");
-  faults.throw_if_broken();
-  const DeviceScope device(*resources.backend);
-  resources.heap.detach(window);
-}
-
 /// Collective even if there is nothing to allocate, so a program may do the same on every target.
 void CommunicatorState::reserve() {
   constexpr const char* what = "reserve";

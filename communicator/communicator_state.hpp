@@ -36,7 +36,7 @@ class CommunicatorState {
 
   void copy(void* to, const void* from, std::size_t bytes, StreamRef stream);
   void reserve();
-  void detach(const std::shared_ptr<Window>& window);
+  void check_not_grouped(std::string_view what, std::string_view consequence) const;
   void synchronize(StreamRef stream);
   bool test(StreamRef stream);
   std::size_t wait_any(std::span<const StreamRef> streams);
@@ -54,7 +54,6 @@ class CommunicatorState {
   void announce_end() noexcept;
   void finish() noexcept;
   void warn_of_left_over() const;
-  void check_not_grouped(std::string_view what, std::string_view consequence) const;
   NativeStream check_waited(std::string_view what, StreamRef stream);
   bool has_ended(NativeStream stream);
 

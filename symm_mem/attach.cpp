@@ -57,25 +57,18 @@ void SymmetricHeap::check_new(const void* pointer, std::size_t bytes) {
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer>& offers,
                                                    const UniqueFd& mine) {
-  Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
   std::vector<UniqueFd> descriptors(offers.size());
-  const auto exchange = [&] {
-    if (std::none_of(offers.begin(), offers.end(),
-                     [](const MemoryOffer& offer) { return offer.has_descriptor(); }))
-      return;
+  if (std::any_of(offers.begin(), offers.end(),
+                  [](const MemoryOffer& offer) { return offer.has_descriptor(); })) {
     // All ranks take part in an exchange.
     const UniqueFd nothing = mine.valid()
                                  ? UniqueFd()
                                  : new_fd([] { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); });
-    auto found = on_behalf_of(
-        here, attaching, [&] { return exchange_descriptors(here, mine.valid() ? mine : nothing); });
+    auto found = exchange(mine.valid() ? mine : nothing, attaching);
     std::size_t next = 0;
     for (std::size_t rank = 0; rank < offers.size(); ++rank)
       if (offers[rank].process != 0) descriptors[rank] = std::move(found[next++]);
-  };
-  // It throws on all ranks of a node. Other nodes would go on.
-  if (nodes_ == nullptr) exchange();
-  else agree(bootstrap_, attaching, exchange);
+  }
   std::shared_ptr<SymmetricRange> range;
   agree(bootstrap_, attaching,
         [&] { range = backend_->attach(bootstrap_.rank(), offers, descriptors); });
@@ -85,7 +78,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer
 std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, WindowUse use) {
   const StandardFdsTaken taken;
   const BootstrapHooks::Purpose purpose(bootstrap_, attaching);
-  MemoryOffer offer{};
+  MemoryOffer offer;
   UniqueFd descriptor;
   std::uint64_t memory = 0;
   agree(bootstrap_, attaching, [&] {
@@ -99,10 +92,17 @@ std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, 
   // All ranks make equal choices.
   struct Reach {
     bool maps, reads;
-  } reach{can_map_all(*backend_, offers), backend_->info().facts.peer_reads};
+    WindowUse use;
+  } reach{can_map_all(*backend_, offers), backend_->info().facts.peer_reads, use};
   const auto all =
       on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(reach); });
-  for (const Reach& other : all) reach = {reach.maps && other.maps, reach.reads && other.reads};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].use != all[0].use)
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("{}: ranks 0 and {} passed different uses", attaching, rank));
+    reach.maps = reach.maps && all[rank].maps;
+    reach.reads = reach.reads && all[rank].reads;
+  }
   if (!reach.maps && !reach.reads)
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: this memory belongs to single processes, and the system does not "
@@ -110,9 +110,9 @@ std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, 
                             attaching));
   std::shared_ptr<SymmetricRange> range;
   if (reach.maps) range = map(offers, descriptor);
-  auto window = std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(),
-                                         bootstrap_.size(), pointer, bytes, ++allocations_,
-                                         Attachment{use, memory, kept_, std::move(offers)});
+  auto window =
+      std::make_shared<Window>(backend_, std::move(range), bootstrap_.rank(), pointer, bytes,
+                               ++allocations_, Attachment{use, memory, kept_, std::move(offers)});
   enter(window);
   return window;
 }
@@ -126,6 +126,9 @@ void SymmetricHeap::detach(const std::shared_ptr<Window>& window) {
           "the window of {} is not attached here: it was allocated, or detached before, or "
           "belongs to another communicator",
           static_cast<const void*>(window->local()));
+    // Now no rank's calls need another's memory any more: nor those that read it by system calls or
+    // from another node.
+    backend_->synchronize_device();
   });
   const auto numbers =
       on_behalf_of(bootstrap_, detaching, [&] { return bootstrap_.all_gather(window->number()); });
@@ -135,7 +138,7 @@ void SymmetricHeap::detach(const std::shared_ptr<Window>& window) {
                                                    detaching, rank, numbers[rank], numbers[0]));
   windows_.erase(window->local());
   ++allocations_;
-  window->detach();
+  window->unmap();
   // The caller may free the memory now, because no peer has it mapped.
   agree(bootstrap_, detaching, [] {});
 }

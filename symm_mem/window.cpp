@@ -18,26 +18,6 @@
 
 namespace plait {
 
-Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
-               std::size_t bytes, std::size_t number)
-    : backend_(std::move(backend)),
-      range_(std::move(range)),
-      rank_(rank),
-      local_(range_->address(rank)),
-      bytes_(bytes),
-      number_(number) {}
-
-Window::Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
-               int ranks, void* local, std::size_t bytes, std::size_t number, Attachment attachment)
-    : backend_(std::move(backend)),
-      range_(std::move(range)),
-      rank_(rank),
-      ranks_(ranks),
-      local_(static_cast<std::byte*>(local)),
-      bytes_(bytes),
-      number_(number),
-      attachment_(std::move(attachment)) {}
-
 Window::~Window() {
   if (!origin_.is_here()) {
     keep_for_ever(std::move(backend_));
@@ -76,8 +56,6 @@ void Window::unmap() {
     keep_for_ever(std::move(range_));
   }
 }
-
-void Window::detach() { unmap(); }
 
 std::pair<std::byte*, std::int32_t> Window::elsewhere(int peer) const {
   const MemoryOffer& offer = attachment_->offers[static_cast<std::size_t>(peer)];
@@ -177,18 +155,23 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
   return range;
 }
 
+std::vector<UniqueFd> SymmetricHeap::exchange(const UniqueFd& mine, const char* what) {
+  Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
+  std::vector<UniqueFd> descriptors;
+  const auto all = [&] {
+    descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
+  };
+  // It throws on all ranks of a node. Other nodes would go on.
+  if (nodes_ == nullptr) all();
+  else agree(bootstrap_, what, all);
+  return descriptors;
+}
+
 /// Maps the copies of the ranks on this node, and takes stand-ins for all others.
 void SymmetricHeap::connect(ReservedRange& range, const UniqueFd& mine, const char* what,
                             const StandIns& stand_ins) {
   const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
-  Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
-  std::vector<UniqueFd> descriptors;
-  const auto exchange = [&] {
-    descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
-  };
-  // It throws on all ranks of a node. Other nodes would go on.
-  if (nodes_ == nullptr) exchange();
-  else agree(bootstrap_, what, exchange);
+  auto descriptors = exchange(mine, what);
   agree(bootstrap_, what, [&] {
     std::size_t next = 0;
     for (int peer = 0; peer < bootstrap_.size(); ++peer) {

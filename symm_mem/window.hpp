@@ -38,19 +38,27 @@ class Window {
  public:
   /// `number`: the number of this window in its heap, in the order of the calls, so equal on all
   /// ranks.
-  Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
-         std::size_t bytes, std::size_t number);
+  Window(std::shared_ptr<Backend> backend, const std::shared_ptr<SymmetricRange>& range, int rank,
+         std::size_t bytes, std::size_t number)
+      : Window(std::move(backend), range, rank, range->address(rank), bytes, number, {}) {}
   /// Of the program's memory at `local`. `range` is null if ranks reach it by system calls only.
   Window(std::shared_ptr<Backend> backend, std::shared_ptr<SymmetricRange> range, int rank,
-         int ranks, void* local, std::size_t bytes, std::size_t number, Attachment attachment);
+         void* local, std::size_t bytes, std::size_t number, std::optional<Attachment> attachment)
+      : backend_(std::move(backend)),
+        range_(std::move(range)),
+        rank_(rank),
+        local_(static_cast<std::byte*>(local)),
+        bytes_(bytes),
+        number_(number),
+        attachment_(std::move(attachment)) {}
   /// Waits for this rank's device, then unmaps. Does neither in a child made by fork. The peers'
   /// mappings keep this rank's memory alive until the peers unmap it, too, so no rank has to wait
   /// for another.
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
-  /// Does now what the destructor would do. Only for the program's memory.
-  void detach();
+  /// Does now what the destructor would do.
+  void unmap();
   /// Adds this rank's copy to the table until the end.
   void enter(std::shared_ptr<WindowTable> table);
 
@@ -59,7 +67,8 @@ class Window {
   bool serves_collectives() const noexcept {
     return is_mapped() && (!attachment_ || attachment_->use == WindowUse::all_calls);
   }
-  int ranks() const noexcept { return ranks_; }
+  /// The offers of all ranks. Only for attached windows.
+  const std::vector<MemoryOffer>& offers() const { return attachment_->offers; }
   /// Of rank `peer`'s copy.
   std::size_t bytes_of(int peer) const {
     return attachment_ ? attachment_->offers[static_cast<std::size_t>(peer)].bytes : bytes_;
@@ -69,6 +78,10 @@ class Window {
   std::pair<std::byte*, std::int32_t> elsewhere(int peer) const;
   /// False if it was detached, or ranks reach it by system calls only.
   bool is_mapped() const noexcept { return range_ != nullptr; }
+  /// Whether this rank loads and stores rank `peer`'s copy. Only for attached windows.
+  bool reaches(int peer) const {
+    return is_mapped() && offers()[static_cast<std::size_t>(peer)].process != 0;
+  }
   /// Whether the program has freed the memory. Peers may still have the old memory mapped.
   bool is_stale() const;
   /// Says that a graph will use the memory. From then on the mappings live as long as the
@@ -91,14 +104,13 @@ class Window {
   }
 
  private:
-  void unmap();
   /// Takes this rank's copy out of the table. False: it is in none.
   bool withdraw();
 
   Origin origin_;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<SymmetricRange> range_;
-  int rank_, ranks_ = 0;
+  int rank_;
   std::byte* local_;
   std::size_t bytes_, number_;
   std::optional<Attachment> attachment_;
@@ -176,6 +188,8 @@ class SymmetricHeap {
   void check_new(const void* pointer, std::size_t bytes);
   std::shared_ptr<SymmetricRange> map(const std::vector<MemoryOffer>& offers, const UniqueFd& mine);
   void enter(const std::shared_ptr<Window>& window);
+  /// The descriptors of all ranks of this node. Collective, of all nodes.
+  std::vector<UniqueFd> exchange(const UniqueFd& mine, const char* what);
   void connect(ReservedRange& range, const UniqueFd& mine, const char* what,
                const StandIns& stand_ins);
 

@@ -54,7 +54,7 @@ void allow(cudaMemPool_t pool, int ordinal) {
 }
 
 /// Physical memory, mapped wherever there is room.
-std::shared_ptr<const void> map(const MemoryOffer& offer, const UniqueFd& descriptor, int ordinal) {
+std::shared_ptr<void> map(const MemoryOffer& offer, const UniqueFd& descriptor, int ordinal) {
   CUmemGenericAllocationHandle memory = 0;
   void* const handle = pointer_at(static_cast<std::uint64_t>(descriptor.get()));
   check(driver().import_handle(&memory, handle, descriptor_type), "cuMemImportFromShareableHandle");
@@ -74,19 +74,17 @@ std::shared_ptr<const void> map(const MemoryOffer& offer, const UniqueFd& descri
   return mapped;
 }
 
-std::shared_ptr<const void> open_ipc(const MemoryOffer& offer) {
+std::shared_ptr<void> open_ipc(const MemoryOffer& offer) {
   cudaIpcMemHandle_t handle;
   std::memcpy(&handle, offer.handle.data(), sizeof handle);
   void* base = nullptr;
   gpu::check(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess),
              "cudaIpcOpenMemHandle");
-  return {base, [](const void* opened) {
-            static_cast<void>(cudaIpcCloseMemHandle(const_cast<void*>(opened)));
-          }};
+  return {base, [](void* opened) { static_cast<void>(cudaIpcCloseMemHandle(opened)); }};
 }
 
-std::shared_ptr<const void> import_pooled(const MemoryOffer& offer, const UniqueFd& descriptor,
-                                          int ordinal) {
+std::shared_ptr<void> import_pooled(const MemoryOffer& offer, const UniqueFd& descriptor,
+                                    int ordinal) {
   cudaMemPool_t imported = nullptr;
   gpu::check(cudaMemPoolImportFromShareableHandle(
                  &imported, pointer_at(static_cast<std::uint64_t>(descriptor.get())),
@@ -100,8 +98,7 @@ std::shared_ptr<const void> import_pooled(const MemoryOffer& offer, const Unique
   std::memcpy(&data, offer.handle.data(), sizeof data);
   void* pointer = nullptr;
   gpu::check(cudaMemPoolImportPointer(&pointer, imported, &data), "cudaMemPoolImportPointer");
-  return {pointer,
-          [pool](const void* p) { static_cast<void>(Runtime::free.status(const_cast<void*>(p))); }};
+  return {pointer, [pool](void* p) { static_cast<void>(Runtime::free.status(p)); }};
 }
 
 /// Another rank's memory of this process, which has one address for all devices.
@@ -157,21 +154,20 @@ MemoryOffer offer(void* pointer, std::size_t bytes, int ordinal, UniqueFd& descr
 
 std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                        std::span<UniqueFd> descriptors, int ordinal) {
-  return gpu::attach_each<Runtime>(
-      rank, offers, [&](std::size_t peer) -> std::shared_ptr<const void> {
-        const MemoryOffer& offer = offers[peer];
-        try {
-          if (offer.way == Way::descriptor) return map(offer, descriptors[peer], ordinal);
-          if (offer.process == process_number()) return reach(offer, ordinal), nullptr;
-          return offer.way == Way::both ? import_pooled(offer, descriptors[peer], ordinal)
-                                        : open_ipc(offer);
-        } catch (const Error& error) {
-          if (error.code() != ErrorCode::backend) throw;
-          throw Error(ErrorCode::no_peer_access,
-                      fmt::format("device {} can't reach the memory of rank {}: {}", ordinal, peer,
-                                  error.what()));
-        }
-      });
+  return gpu::attach_each<Runtime>(rank, offers, [&](std::size_t peer) -> std::shared_ptr<void> {
+    const MemoryOffer& offer = offers[peer];
+    try {
+      if (offer.way == Way::descriptor) return map(offer, descriptors[peer], ordinal);
+      if (offer.process == process_number()) return reach(offer, ordinal), nullptr;
+      return offer.way == Way::both ? import_pooled(offer, descriptors[peer], ordinal)
+                                    : open_ipc(offer);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::backend) throw;
+      throw Error(ErrorCode::no_peer_access,
+                  fmt::format("device {} can't reach the memory of rank {}: {}", ordinal, peer,
+                              error.what()));
+    }
+  });
 }
 
 std::uint64_t memory_number(const void* pointer) {

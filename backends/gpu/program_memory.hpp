@@ -48,28 +48,19 @@ inline MemoryOffer offer_of(const MemoryFacts& facts, const void* pointer, std::
           .address = address,
           .bytes = bytes,
           .offset = address - facts.base,
-          .mapped = facts.bytes,
-          .place = 0,
-          .handle = {}};
+          .mapped = facts.bytes};
 }
 
 /// A table in the current device's memory.
 template <class Runtime>
 std::shared_ptr<const std::ptrdiff_t> device_table(const std::vector<std::ptrdiff_t>& values) {
-  const BesideCaptures<Runtime> beside;
   void* memory = nullptr;
   const std::size_t bytes = values.size() * sizeof values.front();
   Runtime::allocate(&memory, bytes);
   std::shared_ptr<void> table(
       memory, [](void* pointer) { static_cast<void>(Runtime::free.status(pointer)); });
-  zero<Runtime>(memory, bytes);
-  typename Runtime::Stream stream = nullptr;
-  Runtime::stream_create(&stream, Runtime::stream_non_blocking);
-  const auto copied = Runtime::copy.status(memory, values.data(), bytes, Runtime::copy_any, stream);
-  const auto waited = Runtime::stream_synchronize.status(stream);
-  static_cast<void>(Runtime::stream_destroy.status(stream));
-  Runtime::copy.check_status(copied);
-  Runtime::stream_synchronize.check_status(waited);
+  on_own_stream<Runtime>(
+      [&](auto stream) { Runtime::copy(memory, values.data(), bytes, Runtime::copy_any, stream); });
   return {table, static_cast<const std::ptrdiff_t*>(memory)};
 }
 
@@ -78,24 +69,16 @@ std::shared_ptr<const std::ptrdiff_t> device_table(const std::vector<std::ptrdif
 template <class Runtime>
 std::shared_ptr<SymmetricRange> attach_each(
     int rank, std::span<const MemoryOffer> offers,
-    const std::function<std::shared_ptr<const void>(std::size_t peer)>& open) {
+    const std::function<std::shared_ptr<void>(std::size_t peer)>& open) {
   const BesideCaptures<Runtime> beside;
-  std::vector<std::byte*> addresses;
-  std::vector<std::shared_ptr<const void>> mappings;
-  const auto own = static_cast<std::size_t>(rank);
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
-    const bool is_elsewhere = offers[peer].process == 0;
-    const MemoryOffer& offer = offers[is_elsewhere ? own : peer];
-    auto base = is_elsewhere || peer == own ? nullptr : open(peer);
-    if (base == nullptr) {
-      addresses.push_back(reinterpret_cast<std::byte*>(offer.address));
-      continue;
-    }
-    addresses.push_back(static_cast<std::byte*>(const_cast<void*>(base.get())) + offer.offset);
-    mappings.push_back(std::move(base));
-  }
-  return std::make_shared<AttachedRange>(rank, std::move(addresses), std::move(mappings),
-                                         device_table<Runtime>);
+  return std::make_shared<AttachedRange>(
+      rank, offers,
+      [&](std::size_t peer) -> std::shared_ptr<std::byte> {
+        const auto base = open(peer);
+        if (base == nullptr) return nullptr;
+        return {base, static_cast<std::byte*>(base.get()) + offers[peer].offset};
+      },
+      device_table<Runtime>);
 }
 
 }  // namespace plait::gpu

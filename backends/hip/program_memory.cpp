@@ -33,17 +33,16 @@ MemoryOffer offer(void* pointer, std::size_t bytes, int ordinal, UniqueFd&) {
 
 std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                        std::span<UniqueFd>, int ordinal) {
-  return gpu::attach_each<Runtime>(
-      rank, offers, [&](std::size_t peer) -> std::shared_ptr<const void> {
-        const MemoryOffer& offer = offers[peer];
-        if (offer.process == process_number()) {
-          enable_peer_access(ordinal, static_cast<int>(peer), offer.ordinal);
-          return nullptr;
-        }
-        IpcAddress address{.handle = {}, .offset = 0};
-        std::memcpy(&address.handle, offer.handle.data(), sizeof address.handle);
-        return open_ipc(address, ordinal);
-      });
+  return gpu::attach_each<Runtime>(rank, offers, [&](std::size_t peer) -> std::shared_ptr<void> {
+    const MemoryOffer& offer = offers[peer];
+    if (offer.process == process_number()) {
+      enable_peer_access(ordinal, static_cast<int>(peer), offer.ordinal);
+      return nullptr;
+    }
+    IpcAddress address{.handle = {}, .offset = 0};
+    std::memcpy(&address.handle, offer.handle.data(), sizeof address.handle);
+    return open_ipc(address, ordinal);
+  });
 }
 
 std::uint64_t memory_number([[maybe_unused]] const void* pointer) {

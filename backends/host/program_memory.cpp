@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -26,11 +27,6 @@
 
 namespace plait::host {
 namespace {
-
-std::byte* pointer_at(std::uint64_t address) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what was offered
-  return reinterpret_cast<std::byte*>(address);
-}
 
 /// A stretch of addresses with one file behind it, or none.
 struct Mapping {
@@ -87,6 +83,7 @@ template <class Body>
 void for_mappings(Body body) {
   const StandardFdsTaken taken;
   std::ifstream maps("/proc/self/maps");
+  if (!maps) throw Error(ErrorCode::backend, "/proc/self/maps can't be opened");
   for (std::string line; std::getline(maps, line);) {
     Mapping m;
     std::array<char, 5> rights{};
@@ -134,6 +131,13 @@ std::optional<Mapping> mapping_of(const void* pointer, std::size_t bytes, bool p
   return whole;
 }
 
+/// What lengths and places of mappings of a file are multiples of: a page, in hugetlbfs a huge one.
+std::size_t unit_of(const struct stat& file) {
+  const auto page = static_cast<std::size_t>(::getpagesize()),
+             block = static_cast<std::size_t>(file.st_blksize);
+  return block % page == 0 ? std::max(page, block) : page;
+}
+
 /// Whether `fd` is the file of the mapping. The system names a file's device otherwise where file
 /// systems lie over each other, so a mapping is compared with a mapping.
 bool is_file_of(const Mapping& mapping, int fd) {
@@ -141,10 +145,11 @@ bool is_file_of(const Mapping& mapping, int fd) {
   if (::fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) ||
       (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
     return false;
-  void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_SHARED, fd, 0);
-  if (page == MAP_FAILED) return false;
-  const auto found = mapping_at(reinterpret_cast<std::uintptr_t>(page));
-  ::munmap(page, 1);
+  const std::size_t unit = unit_of(file);
+  void* const begin = ::mmap(nullptr, unit, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (begin == MAP_FAILED) return false;
+  const auto found = mapping_at(reinterpret_cast<std::uintptr_t>(begin));
+  ::munmap(begin, unit);
   return found && found->inode == mapping.inode && found->device == mapping.device;
 }
 
@@ -166,7 +171,8 @@ UniqueFd open_file(const Mapping& mapping) {
     const int fd = std::atoi(entry->d_name);
     if (entry->d_name[0] == '.' || !is_it(fd)) continue;
     found = new_fd([&] { return ::fcntl(fd, F_DUPFD_CLOEXEC, 0); });
-    break;
+    if (found.valid() && is_it(found.get())) break;  // no other thread has closed it in between
+    found = UniqueFd();
   }
   ::closedir(all);
   return found;
@@ -197,33 +203,36 @@ std::uint64_t own_mapping(const MemoryOffer& offer) {
   return found;
 }
 
-std::shared_ptr<const void> keep(void* base, std::size_t bytes, const char* call) {
+/// `base` + `offset`, with what unmaps all of it.
+std::shared_ptr<std::byte> keep(void* base, std::size_t bytes, std::size_t offset,
+                                const char* call) {
   if (base == MAP_FAILED)
     throw Error(errno == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::backend,
                 fmt::format("{} of {} bytes: {}", call, bytes, std::strerror(errno)));
-  return {base, [bytes](const void* memory) { ::munmap(const_cast<void*>(memory), bytes); }};
+  return {static_cast<std::byte*>(base) + offset,
+          [base, bytes](const std::byte*) { ::munmap(base, bytes); }};
 }
 
 /// A second mapping of what this process has mapped: Linux makes one if the old size is 0. It needs
 /// no file, and stays when the program unmaps the first.
-std::shared_ptr<const void> map_again(const MemoryOffer& offer, std::byte*& address) {
+std::shared_ptr<std::byte> map_again(const MemoryOffer& offer) {
   const std::uint64_t own = own_mapping(offer), page = static_cast<unsigned>(::getpagesize()),
                       within = own % page;
   if (own == 0) throw Error(ErrorCode::backend, "a rank's file is not mapped here any more");
   const std::size_t bytes = within + offer.bytes;
-  auto base = keep(::mremap(pointer_at(own - within), 0, bytes, MREMAP_MAYMOVE), bytes, "mremap");
-  address = static_cast<std::byte*>(const_cast<void*>(base.get())) + within;
-  return base;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the system said so
+  void* const old = reinterpret_cast<void*>(own - within);
+  return keep(::mremap(old, 0, bytes, MREMAP_MAYMOVE), bytes, within, "mremap");
 }
 
-std::shared_ptr<const void> map(const MemoryOffer& offer, const UniqueFd& file) {
+std::shared_ptr<std::byte> map(const MemoryOffer& offer, const UniqueFd& file) {
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
       static_cast<std::uint64_t>(facts.st_size) < offer.place + offer.offset + offer.bytes)
     throw Error(ErrorCode::backend, "the file behind the memory of a rank is shorter than that");
-  return keep(::mmap(nullptr, offer.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
-                     static_cast<off_t>(offer.place)),
-              offer.mapped, "mmap");
+  void* const base = ::mmap(nullptr, offer.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                            static_cast<off_t>(offer.place));
+  return keep(base, offer.mapped, offer.offset, "mmap");
 }
 
 }  // namespace
@@ -238,19 +247,23 @@ MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) {
                     .ordinal = ::getpid(),
                     .process = process_number(),
                     .address = reinterpret_cast<std::uintptr_t>(pointer),
-                    .bytes = bytes,
-                    .offset = 0,
-                    .mapped = 0,
-                    .place = 0,
-                    .handle = {}};
+                    .bytes = bytes};
   if (!mapping->is_shared_file()) return offer;
   descriptor = open_file(*mapping);
+  struct stat facts {};
+  // A place in a device is not the same memory in each process.
+  if (!descriptor.valid() && ::stat(mapping->path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+    return offer;
   offer.way = descriptor.valid() ? MemoryOffer::Way::descriptor : MemoryOffer::Way::mapped_file;
   const FileNumber file{mapping->device, mapping->inode};
   std::memcpy(offer.handle.data(), &file, sizeof file);
-  offer.offset = offer.address - mapping->begin;
-  offer.mapped = mapping->end - mapping->begin;
-  offer.place = mapping->offset;
+  // Only what is needed, because a process has room for few mappings of a large file.
+  if (!descriptor.valid() || ::fstat(descriptor.get(), &facts) != 0) facts = {};
+  const std::size_t unit = unit_of(facts);
+  const std::uint64_t place = mapping->place_of(offer.address);
+  offer.offset = place % unit;
+  offer.place = place - offer.offset;
+  offer.mapped = (offer.offset + bytes + unit - 1) / unit * unit;
   return offer;
 }
 
@@ -261,24 +274,15 @@ bool can_map(const MemoryOffer& offer) {
 
 std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
                                        std::span<UniqueFd> descriptors) {
-  std::vector<std::byte*> addresses;
-  std::vector<std::shared_ptr<const void>> mappings;
-  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
-    const MemoryOffer& offer = offers[peer];
-    if (offer.process == process_number()) {
-      addresses.push_back(pointer_at(offer.address));
-    } else if (offer.process == 0) {  // of another node
-      addresses.push_back(pointer_at(offers[static_cast<std::size_t>(rank)].address));
-    } else if (offer.way == MemoryOffer::Way::mapped_file) {
-      mappings.push_back(map_again(offer, addresses.emplace_back()));
-    } else {
-      auto base = map(offer, descriptors[peer]);
-      addresses.push_back(static_cast<std::byte*>(const_cast<void*>(base.get())) + offer.offset);
-      mappings.push_back(std::move(base));
-    }
-  }
   return std::make_shared<AttachedRange>(
-      rank, std::move(addresses), std::move(mappings), [](const auto& distances) {
+      rank, offers,
+      [&](std::size_t peer) -> std::shared_ptr<std::byte> {
+        const MemoryOffer& offer = offers[peer];
+        if (offer.process == process_number()) return nullptr;
+        return offer.way == MemoryOffer::Way::mapped_file ? map_again(offer)
+                                                          : map(offer, descriptors[peer]);
+      },
+      [](const auto& distances) {
         const auto table = std::make_shared<const std::vector<std::ptrdiff_t>>(distances);
         return std::shared_ptr<const std::ptrdiff_t>(table, table->data());
       });

@@ -63,9 +63,20 @@ void CallPath::plan_steps(GroupPlan& plan) {
       plan.calls, [this](const Call& all) { return preparer_.choose_batch(all); }, plan.steps);
 }
 
+/// Another thread may have detached a window since a call on it came into the group.
+void CallPath::check_attached(std::span<const GroupedCall> calls) const {
+  for (const GroupedCall& call : calls)
+    for (const auto& window : {call.call.send_memory, call.call.recv_memory})
+      if (window != nullptr && window->is_attached() && !own_.heap.owns(*window))
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("group: rank {}: the memory at {} was detached before the end",
+                                rank(), static_cast<const void*>(window->local())));
+}
+
 GroupPlan CallPath::plan(std::vector<GroupedCall>&& calls, std::string_view what) {
   faults_.throw_if_broken();
   check_own_messages(calls, rank(), what);
+  if (what == any_group) check_attached(calls);
   const bool one_stream = std::all_of(calls.begin(), calls.end(), [&](const GroupedCall& call) {
     return call.stream == calls.front().stream;
   });

@@ -151,6 +151,7 @@ class CallPath final : public GroupMember {
   InUse& in_use() override { return own_.in_use; }
 
  private:
+  void check_attached(std::span<const GroupedCall> calls) const;
   MemoryState memory_state() const { return {own_.heap.allocations(), own_.memory->grants()}; }
   void enqueue(GroupPlan& plan);
   void keep(KnownCall& known, const Request& request, const GroupPlan& plan) const noexcept;

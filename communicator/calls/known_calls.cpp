@@ -45,6 +45,16 @@ bool are_equal(const CallOptions& a, const CallOptions& b) {
          a.threads == b.threads && a.symmetric == b.symmetric;
 }
 
+/// Also if the system can't say: the checks of a new call report why.
+bool has_changed(const std::weak_ptr<const Window>& attached) {
+  const auto window = attached.lock();
+  try {
+    return window == nullptr || !window->is_mapped() || window->is_stale();
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 bool KnownCall::answers(const Request& request, const MemoryState& now) const {
@@ -54,10 +64,7 @@ bool KnownCall::answers(const Request& request, const MemoryState& now) const {
          std::equal(ends_.begin(), ends_.end(), request.ends.begin(), request.ends.end()) &&
          std::none_of(memory.begin(), memory.end(),
                       [](const std::weak_ptr<const Window>& window) { return window.expired(); }) &&
-         std::none_of(attached.begin(), attached.end(), [](const auto& window) {
-           const auto living = window.lock();
-           return living == nullptr || !living->is_mapped() || living->is_stale();
-         });
+         std::none_of(attached.begin(), attached.end(), has_changed);
 }
 
 void KnownCall::keep(const Request& request, const MemoryState& now) {

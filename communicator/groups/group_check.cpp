@@ -88,7 +88,8 @@ std::vector<MemoryUse> uses_of(std::span<const MemberCalls> members) {
         if (pointer != nullptr && bytes != 0)
           uses.push_back({at, at + bytes, communicator, stretch, index, &member, &grouped, writes});
       };
-      add(buffers.send, send_bytes(call), false);
+      if (buffers.one_sided.reader_handle < 0)  // else an address in another process
+        add(buffers.send, send_bytes(call), false);
       add(buffers.recv, recv_bytes(call), true);
       ++index;
       if (call.collective == Collective::barrier) ++stretch;
@@ -103,8 +104,11 @@ bool are_few_and_disjoint(std::span<const MemberCalls> members) {
   if (members.size() != 1) return false;
   const std::span<const GroupedCall> calls = members.front().calls;
   if (calls.size() < 2) return true;  // check_call has compared a call's own two buffers
-  if (calls.size() > 2 || !calls[0].call.is_message() || !calls[1].call.is_message()) return false;
-  const auto use = [](const PreparedCall& message) {  // a message has one buffer
+  const auto is_end = [](const GroupedCall& one) {  // of a message, which has one buffer
+    return one.call.is_message() && !one.call.is_one_sided();
+  };
+  if (calls.size() > 2 || !is_end(calls[0]) || !is_end(calls[1])) return false;
+  const auto use = [](const PreparedCall& message) {
     const void* const buffer =
         message.buffers.send != nullptr ? message.buffers.send : message.buffers.recv;
     const auto begin = reinterpret_cast<std::uintptr_t>(buffer);

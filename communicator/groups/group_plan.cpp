@@ -7,7 +7,12 @@
 namespace plait {
 namespace {
 
+bool awaits(const PreparedCall& call) {
+  return call.buffers.one_sided.kind == Buffers::OneSided::Kind::await;
+}
+
 bool may_share(const PreparedCall& a, const PreparedCall& b) {
+  if (awaits(a) != awaits(b)) return false;
   if (a.is_message() || b.is_message())
     return a.call.collective == b.call.collective && a.algorithm->family() == b.algorithm->family();
   return a.shares && b.shares && a.call.collective == b.call.collective &&
@@ -54,14 +59,17 @@ void plan_any(std::span<const GroupedCall> calls,
       else step->calls.push_back(i);
     };
     const auto is_message = [&](std::size_t i) { return calls[i].call.is_message(); };
+    const auto is_await = [&](std::size_t i) { return awaits(calls[i].call); };
     for (std::size_t i = begin; i < end; ++i)
-      if (is_message(i) && !calls[i].call.is_empty_message()) add(i);
+      if (is_message(i) && !is_await(i) && !calls[i].call.is_empty_message()) add(i);
     // Ranks may name the families in different orders, but must launch them in one order.
     std::sort(steps.begin() + first, steps.end(), [](const GroupStep& a, const GroupStep& b) {
       return a.algorithm->family() < b.algorithm->family();
     });
     for (std::size_t i = begin; i < end; ++i)
       if (!is_message(i)) add(i);
+    for (std::size_t i = begin; i < end; ++i)
+      if (is_await(i)) add(i);  // the peer may signal once it has all else
     for (auto step = steps.begin() + first; step != steps.end(); ++step) {
       const PreparedCall& one = calls[step->calls.front()].call;
       if (step->calls.size() == 1 || one.wished || one.is_message()) continue;

@@ -284,9 +284,9 @@ void OpenGroup::publish_refused(const std::vector<Part>& parts,
     try {
       RefusedNumbers refused = parts[i].refused;
       for (const GroupedCall& grouped : i < planned.size() ? planned[i].plan.calls : parts[i].calls)
-        if (const PreparedCall& call = grouped.call; call.is_message())
+        if (const PreparedCall& call = grouped.call; !call.is_message()) refused.collective = true;
+        else if (!call.is_one_sided())  // no other rank counts on those
           refused.add({.peer = call.buffers.peer, .sends = call.sends});
-        else refused.collective = true;
       const InUse::Scope inside(member.in_use(), "group_end");
       member.publish_refused(refused, refusal);
     } catch (const std::exception&) {  // another thread has the member

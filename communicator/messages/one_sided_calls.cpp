@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -43,6 +44,8 @@ void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& reques
            size);
   if (own == nullptr && bytes != 0) refuse(invalid_argument, request, rank, "the pointer is null");
   const bool puts = call.kind == Kind::put;
+  prepared.send_memory = window;
+  prepared.recv_memory = path_.preparer().find(what, puts ? "source" : "target", own, bytes);
   std::byte* theirs = nullptr;
   auto& of = prepared.buffers.one_sided;
   if (of.is_elsewhere) {
@@ -60,9 +63,13 @@ void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& reques
     theirs = address + offset;
     of.reader_handle = reader;
   }
+  if (peer == rank) {
+    const auto apart = static_cast<const std::byte*>(own) - theirs;
+    if (apart != 0 && static_cast<std::size_t>(std::abs(apart)) < bytes)
+      refuse(invalid_argument, request, rank, "source and target overlap");
+  }
   prepared.buffers.send = puts ? static_cast<const void*>(own) : theirs;
   prepared.buffers.recv = puts ? static_cast<void*>(theirs) : own;
-  prepared.send_memory = window;
 }
 
 PreparedCall OneSidedCalls::prepare(const OneSidedRequest& request) const {

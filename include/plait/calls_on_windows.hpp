@@ -31,15 +31,16 @@ class CallsOnWindows {
   /// Throws the same `Error` on all ranks, and nothing is attached: `invalid_argument` if one rank
   /// passes null, no bytes, an address that is no multiple of 16, bytes that overlap symmetric
   /// memory of this communicator, or memory that the others can't reach, with the reason;
-  /// `unsupported` if the system lets no process read another's; `no_peer_access`, `out_of_memory`
-  /// and `bootstrap` as `allocate`.
+  /// `mismatch` if ranks pass different uses; `unsupported` if the system lets no process read
+  /// another's; `no_peer_access`, `out_of_memory` and `bootstrap` as `allocate`.
   ///
   /// The memory stays the caller's. It must stay allocated until `detach` has returned. If a call's
   /// own memory was freed all the same, the call is `Error(invalid_argument)`.
   std::shared_ptr<Window> attach(void* pointer, std::size_t bytes,
                                  WindowUse use = WindowUse::all_calls);
   /// The memory is ordinary again. Collective: all ranks pass the windows of one `attach`. Waits
-  /// for this rank's device; when it returns, no rank has the memory mapped, so it may be freed.
+  /// for the devices of all ranks, so it ends no call's memory; when it returns, no rank has the
+  /// memory mapped, and it may be freed.
   /// Only a window that calls of a captured graph use stays mapped until the communicator ends, so
   /// a replay finds the memory that was captured.
   ///

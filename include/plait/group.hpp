@@ -20,7 +20,7 @@ namespace plait {
 ///   keeps its place among the calls of its communicator, and orders only those.
 /// - Messages (`send`, `recv`) of one communicator all proceed at once, before its collectives of
 ///   the group. The peer may group its ends differently, provided no ordering of its calls can
-///   deadlock.
+///   deadlock. `wait_signal` comes after both.
 /// - If calls of one communicator are on several streams, all of them wait for the earlier work on
 ///   all of these streams, and later work on any of these streams waits for all of them.
 /// - Either all streams of a group are being captured in a graph, or none is.

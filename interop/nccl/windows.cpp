@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "interop/nccl/comm.hpp"
 #include "interop/nccl/errors.hpp"
 #include "interop/nccl/functions.hpp"
 #include "interop/nccl/group.hpp"
+#include "plait/buffer.hpp"
+#include "plait/group.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait::nccl {
@@ -37,17 +40,23 @@ WindowHandle attach(const std::shared_ptr<Comm>& comm, Communicator& communicato
   return reinterpret_cast<WindowHandle>(static_cast<std::uintptr_t>(id.value));
 }
 
-/// `*result` is the address of `offset` in rank `peer`'s window, as this rank reaches it.
-Result tell_peer(const char* call, WindowHandle handle, std::size_t offset, int peer,
+/// `*result` is the address of `offset` in rank `peer`'s window, as this rank reaches it. Null, as
+/// NCCL says it, if the rank is on another node. `of_node`: `peer` counts ranks of this node.
+Result tell_peer(const char* call, WindowHandle handle, std::size_t offset, int peer, bool of_node,
                  void** result) noexcept {
   return guarded(call, [&] {
     void*& address = needed(call, result, "outPtr");
     const auto window = find(call, handle);
-    if (!window->is_mapped() || peer < 0 || peer >= window->ranks())
-      refuse(call, fmt::format("rank {}'s memory is out of reach", peer));
-    if (offset >= window->bytes())
-      refuse(call, fmt::format("offset {} lies beyond the {} bytes", offset, window->bytes()));
-    address = window->peer(peer, offset);
+    std::vector<int> ranks;
+    for (int rank = 0; rank < static_cast<int>(window->offers().size()); ++rank)
+      if (!of_node || window->reaches(rank)) ranks.push_back(rank);
+    if (peer < 0 || peer >= static_cast<int>(ranks.size()))
+      refuse(call, fmt::format("there is no rank {}", peer));
+    const int rank = ranks[static_cast<std::size_t>(peer)];
+    const std::size_t bytes = window->bytes_of(rank);
+    if (offset >= bytes)
+      refuse(call, fmt::format("offset {} lies beyond the {} bytes", offset, bytes));
+    address = window->reaches(rank) ? window->peer(rank, offset) : nullptr;
   });
 }
 
@@ -133,11 +142,11 @@ Result plait::nccl::ncclWinGetUserPtr(CommHandle comm, WindowHandle window, void
 /// All ranks of a node reach each other's memory by load and store.
 Result plait::nccl::ncclGetLsaDevicePointer(WindowHandle window, std::size_t offset, int peer,
                                             void** pointer) {
-  return tell_peer("ncclGetLsaDevicePointer", window, offset, peer, pointer);
+  return tell_peer("ncclGetLsaDevicePointer", window, offset, peer, true, pointer);
 }
 Result plait::nccl::ncclGetPeerDevicePointer(WindowHandle window, std::size_t offset, int peer,
                                              void** pointer) {
-  return tell_peer("ncclGetPeerDevicePointer", window, offset, peer, pointer);
+  return tell_peer("ncclGetPeerDevicePointer", window, offset, peer, false, pointer);
 }
 
 Result plait::nccl::ncclPutSignal(const void* source, std::size_t count, TypeNumber type, int peer,
@@ -146,8 +155,8 @@ Result plait::nccl::ncclPutSignal(const void* source, std::size_t count, TypeNum
   constexpr const char* call = "ncclPutSignal";
   return one_sided(call, comm, stream, [&](Communicator& own) {
     check_signal(call, index, context, flags);
-    own.put(find(call, window), peer, offset, source, count * size_of(data_type(call, type)), true,
-            stream);
+    const std::size_t bytes = detail::bytes_or_most(count, size_of(data_type(call, type)));
+    own.put(find(call, window), peer, offset, source, bytes, true, stream);
   });
 }
 Result plait::nccl::ncclSignal(int peer, int index, int context, unsigned flags, CommHandle comm,
@@ -168,6 +177,7 @@ Result plait::nccl::ncclWaitSignal(int count, AwaitedSignals* awaited, CommHandl
       check_signal(call, all[i].index, all[i].context, 0);
       if (all[i].count < 1) refuse(call, fmt::format("opCnt {}", all[i].count));
     }
+    const plait::Group together;  // all or none
     for (int i = 0; i < count; ++i)
       own.wait_signal(all[i].peer, static_cast<std::uint32_t>(all[i].count), stream);
   });

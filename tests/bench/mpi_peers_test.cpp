@@ -16,7 +16,7 @@
 #include "plait/error.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
-#include "support/run_tests.hpp"
+#include "support/mpi_main.hpp"
 
 namespace plait::bench {
 namespace {
@@ -142,12 +142,4 @@ int MPI_Query_thread(int* provided) {
   return MPI_SUCCESS;
 }
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  int provided = 0, rank = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int status = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return status;
-}
+int main(int argc, char** argv) { return plait::test::run_tests_of_processes(argc, argv); }

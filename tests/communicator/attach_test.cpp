@@ -9,17 +9,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "plait/group.hpp"
-#include "support/data.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
+#include "support/sums.hpp"
 
 namespace plait::test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr std::size_t count = 10000;
 
@@ -40,33 +39,11 @@ class Memory {
   std::size_t bytes() const { return bytes_; }
   std::shared_ptr<Window> attach() { return comm_.attach(data_, bytes_); }
 
-  static float value(std::uint64_t call, int rank, std::size_t i) {
-    return static_cast<float>(hash(call, static_cast<std::uint64_t>(rank), i) % 1000);
-  }
-  void fill(std::uint64_t call, StreamRef stream = {}) {
-    image_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) image_[i] = value(call, comm_.rank(), i);
-    comm_.copy(data_, image_.data(), count * sizeof(float), stream);
-  }
-  /// The number of elements that are no sum of those of `fill`.
-  std::size_t wrong(std::uint64_t call, StreamRef stream = {}) {
-    comm_.copy(image_.data(), data_, count * sizeof(float), stream);
-    comm_.synchronize(stream);
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      float sum = 0;
-      for (int rank = 0; rank < comm_.size(); ++rank) sum += value(call, rank, i);
-      wrong += image_[i] != sum ? 1 : 0;
-    }
-    return wrong;
-  }
   void reduce(StreamRef stream = {}, const CallOptions& options = {}) {
     comm_.all_reduce(data_, data_, count, DataType::f32, ReduceOp::sum, stream, options);
   }
   void expect_sum(std::uint64_t call, const CallOptions& options = {}) {
-    fill(call);
-    reduce({}, options);
-    EXPECT_EQ(wrong(call), 0u) << "call " << call << " on rank " << comm_.rank();
+    test::expect_sum(comm_, data_, count, call, options);
   }
 
  private:
@@ -75,10 +52,7 @@ class Memory {
   std::size_t bytes_;
   std::byte* base_;
   float* data_;
-  std::vector<float> image_ = {};
 };
-
-const CallOptions needs_symmetric{.algorithm = "twoshot"};
 
 class Attach : public testing::TestWithParam<int> {
  protected:
@@ -114,14 +88,13 @@ TEST_P(Attach, MessagesGoStraightIntoIt) {
     const int n = comm.size();
     Memory from(comm), to(comm, count + static_cast<std::size_t>(rank), 32);
     const auto window = to.attach();
-    from.fill(7);
+    fill_summands(comm, from.data(), count, 7);
     comm.send_recv(from.data(), count, (rank + 1) % n, to.data(), count, (rank + n - 1) % n,
                    DataType::f32, {}, {.symmetric = true});
     std::vector<float> got(count);
     comm.copy(got.data(), to.data(), count * sizeof(float));
     comm.synchronize();
-    for (std::size_t i = 0; i < count; ++i)
-      ASSERT_EQ(got[i], Memory::value(7, (rank + n - 1) % n, i));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(got[i], summand(7, (rank + n - 1) % n, i));
     comm.detach(window);
   });
 }
@@ -160,10 +133,10 @@ TEST_P(Attach, GraphsOutliveIt) {
     }
     comm.detach(window);
     for (std::uint64_t call = 2; call < 4; ++call) {
-      memory.fill(call, stream);
+      fill_summands(comm, memory.data(), count, call, stream);
       const DeviceScope device(backend);
       graph->launch(stream.native());
-      EXPECT_EQ(memory.wrong(call, stream), 0u);
+      EXPECT_EQ(wrong_sums(comm, memory.data(), count, call, stream), 0u);
     }
   });
 }
@@ -217,7 +190,6 @@ TEST_P(Attach, RefusesBadDetach) {
       expect_throws(
           ErrorCode::mismatch, [&] { comm.detach(rank == 0 ? first : second); },
           "detach: rank 1 passed window", "rank 0 passed");
-    one.fill(4);
     expect_invalid(
         [&] {
           const Group group;
@@ -230,6 +202,34 @@ TEST_P(Attach, RefusesBadDetach) {
     expect_invalid([&] { comm.detach(first); }, "not attached");
     two.expect_sum(5, comm.size() > 1 ? needs_symmetric : CallOptions{});
     comm.detach(second);
+  });
+}
+
+TEST_P(Attach, AllPassOneUse) {
+  run([](Communicator& comm, int rank) {
+    Memory memory(comm);
+    if (comm.size() == 1) return;
+    const auto use = rank == 1 ? WindowUse::one_sided : WindowUse::all_calls;
+    expect_throws(
+        ErrorCode::mismatch, [&] { comm.attach(memory.data(), memory.bytes(), use); },
+        "attach: ranks 0 and 1 passed different uses");
+    EXPECT_FALSE(comm.is_symmetric(memory.data(), 1));
+  });
+}
+
+/// Another thread is not in the group.
+TEST_P(Attach, DetachedWhileAGroupIsOpen) {
+  run([](Communicator& comm, int) {
+    Memory memory(comm);
+    const auto window = memory.attach();
+    expect_invalid(
+        [&] {
+          const Group group;
+          memory.reduce();
+          std::thread([&] { comm.detach(window); }).join();
+        },
+        "was detached before the end");
+    memory.expect_sum(2);
   });
 }
 

@@ -24,8 +24,9 @@
 #include "support/covering.hpp"
 #include "support/data.hpp"
 #include "support/errors.hpp"
+#include "support/mpi_main.hpp"
 #include "support/ranks.hpp"
-#include "support/run_tests.hpp"
+#include "support/sums.hpp"
 
 namespace plait::test {
 namespace {
@@ -68,25 +69,7 @@ class Mapped {
   int fd_ = -1;
 };
 
-float value(std::uint64_t call, int rank, std::size_t i) {
-  return static_cast<float>(hash(call, static_cast<std::uint64_t>(rank), i) % 1000);
-}
-/// An all-reduce in place of hashed values, compared with their sums.
-void expect_sum(Communicator& comm, void* memory, std::size_t values, std::uint64_t call,
-                const CallOptions& options = {}) {
-  auto* const data = static_cast<float*>(memory);
-  for (std::size_t i = 0; i < values; ++i) data[i] = value(call, comm.rank(), i);
-  comm.all_reduce(data, data, values, DataType::f32, ReduceOp::sum, {}, options);
-  comm.synchronize();
-  for (std::size_t i = 0; i < values; ++i) {
-    float sum = 0;
-    for (int rank = 0; rank < comm.size(); ++rank) sum += value(call, rank, i);
-    ASSERT_EQ(data[i], sum) << "call " << call << ", element " << i << ", rank " << comm.rank();
-  }
-}
-
 Communicator make() { return make_communicator(MPI_COMM_WORLD, test_options()); }
-const CallOptions needs_symmetric{.algorithm = "twoshot"};
 
 class MpiAttach : public testing::Test {
  protected:
@@ -135,6 +118,19 @@ TEST_F(MpiAttach, MemoryFiles) {
 /// A mapping of a part of a file, which a neighbouring mapping continues.
 TEST_F(MpiAttach, PiecesOfFiles) {
   Communicator comm = make();
+  const auto pages = [] {
+    std::size_t all = 0;
+    std::ifstream("/proc/self/statm") >> all;
+    return all;
+  };
+  {
+    Mapped huge(Kind::file, 1 << 20);
+    const std::size_t before = pages();
+    const auto window = comm.attach(huge.base() + (page << 10), 8 * page);
+    EXPECT_LT(pages(), before + (1 << 18)) << "peers map more than is attached";
+    expect_sum(comm, huge.base() + (page << 10), count, 1, needs_symmetric);
+    comm.detach(window);
+  }
   Mapped memory(Kind::file, 16);
   ASSERT_EQ(mprotect(memory.base() + 3 * page, page, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
   const auto window = comm.attach(memory.base() + 2 * page, 6 * page);
@@ -389,12 +385,5 @@ TEST_F(MpiAttach, RandomSteps) {
 
 int main(int argc, char** argv) {
   setenv("PLAIT_BACKEND", "host", 1);
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  testing::InitGoogleTest(&argc, argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int failed = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return failed;
+  return plait::test::run_tests_of_processes(argc, argv);
 }

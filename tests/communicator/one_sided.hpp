@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include "support/data.hpp"
@@ -15,16 +13,6 @@
 #include "support/ranks.hpp"
 
 namespace plait::test {
-
-/// The number of ranks on each node.
-using Sizes = std::vector<int>;
-
-inline std::vector<int> nodes_of(const Sizes& sizes) {
-  std::vector<int> nodes;
-  for (std::size_t node = 0; node < sizes.size(); ++node)
-    nodes.insert(nodes.end(), static_cast<std::size_t>(sizes[node]), static_cast<int>(node));
-  return nodes;
-}
 
 /// `body(comm, rank)` on fresh communicators.
 inline void run_on(const Sizes& sizes, const CommunicatorOptions& options,
@@ -35,18 +23,9 @@ inline void run_on(const Sizes& sizes, const CommunicatorOptions& options,
 }
 
 class OneSided : public testing::TestWithParam<Sizes> {
- public:
-  static std::string name(const testing::TestParamInfo<Sizes>& test) {
-    const int ranks = std::accumulate(test.param.begin(), test.param.end(), 0);
-    std::string name;
-    if (test.param.size() > 1)
-      for (const int size : test.param) name += "x" + std::to_string(size);
-    return (name.empty() ? "n" : name + "_n") + std::to_string(ranks);
-  }
-
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
-  static int ranks() { return std::accumulate(GetParam().begin(), GetParam().end(), 0); }
+  static int ranks() { return static_cast<int>(nodes_of(GetParam()).size()); }
   static void run(const std::function<void(Communicator&, int)>& body,
                   const CommunicatorOptions& options = test_options()) {
     run_on(GetParam(), options, body);

@@ -31,7 +31,7 @@ class OneSidedNodes : public OneSided {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, OneSidedNodes,
                          testing::Values(Sizes{1, 1}, Sizes{2, 1}, Sizes{2, 2}, Sizes{1, 1, 1}),
-                         OneSided::name);
+                         name_of_sizes);
 
 /// Longer than all slots together: in large slots, and in the smallest.
 TEST_P(OneSidedNodes, SlotsAreFilledAgain) {

@@ -14,6 +14,7 @@
 #include "fault/deadline.hpp"
 #include "plait/group.hpp"
 #include "support/errors.hpp"
+#include "symm_mem/window.hpp"
 
 namespace plait::test {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::size_t room = 400000;  // as Peer has it
 INSTANTIATE_TEST_SUITE_P(Ranks, OneSided,
                          testing::Values(Sizes{1}, Sizes{2}, Sizes{3}, Sizes{4}, Sizes{8},
                                          Sizes{1, 1}, Sizes{2, 1}, Sizes{2, 2}),
-                         OneSided::name);
+                         name_of_sizes);
 
 /// Any lengths, any alignment. The peers' memory beside the bytes stays as it is.
 TEST_P(OneSided, PutsArriveWithTheirSignals) {
@@ -82,7 +83,13 @@ TEST_P(OneSided, ReachesAttachedMemory) {
     EXPECT_TRUE(own.holds(memory + size(rank) - 5000, 9, last, 5000));
     expect_invalid([&] { comm.put(window, next, size(next) - 5000, own.at(0), 5001); }, "put: rank",
                    fmt::format("the window of rank {} has {}", next, size(next)));
-    comm.detach(window);
+    for (int peer = 0; peer < n; ++peer)
+      EXPECT_EQ(window->reaches(peer), nodes_of(GetParam())[static_cast<std::size_t>(peer)] ==
+                                           nodes_of(GetParam())[static_cast<std::size_t>(rank)]);
+    own.fill(own.at(0), 10, rank, 300000);
+    comm.put(window, next, 0, own.at(0), 300000);
+    comm.detach(window);  // waits for all ranks' puts
+    EXPECT_TRUE(own.holds(memory, 10, last, 300000));
     expect_invalid([&] { comm.put(window, next, 0, own.at(0), 1); }, "was detached");
   });
 }
@@ -118,6 +125,46 @@ TEST_P(OneSided, GroupsExchange) {
       }
       for (int peer = 0; peer < n; ++peer) EXPECT_TRUE(own.holds(own.at(peer), seed, peer, 10000));
     }
+  });
+}
+
+/// A peer may signal once it has the messages and the collectives of the group.
+TEST_P(OneSided, WaitsComeBehindAllElse) {
+  if (ranks() == 1) return;
+  run(
+      [](Communicator& comm, int rank) {
+        Peer own(comm);
+        own.fill(own.own(), 3, rank, 5000);
+        {
+          const Group group;
+          if (rank == 0) comm.wait_signal(1);
+          if (rank == 0) comm.send(own.own(), 5000, DataType::u8, 1);
+          if (rank == 1) comm.recv(own.at(0), 5000, DataType::u8, 0);
+          comm.all_reduce(own.own() + 8192, own.own() + 8192, 100, DataType::u8, ReduceOp::max);
+          if (rank == 0) comm.wait_signal(1);
+        }
+        comm.synchronize();
+        if (rank != 1) return;
+        EXPECT_TRUE(own.holds(own.at(0), 3, 0, 5000));
+        comm.signal(0);
+        comm.signal(0);
+      },
+      impatient());
+}
+
+/// Symmetric memory to put from lives until the group's end.
+TEST_P(OneSided, GroupsKeepTheirMemory) {
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    const int n = comm.size(), next = (rank + 1) % n, last = (rank + n - 1) % n;
+    {
+      const Group group;
+      const auto source = comm.allocate<std::byte>(5000);
+      own.fill(source.data(), 4, rank, 5000);
+      comm.put(own.window(), next, 0, source.data(), 5000, true);
+    }
+    comm.wait_signal(last);
+    EXPECT_TRUE(own.holds(own.at(0), 4, last, 5000));
   });
 }
 
@@ -185,10 +232,25 @@ TEST_P(OneSided, BadArgumentsAreRefused) {
     expect_invalid(
         [&] {
           const Group group;
+          comm.signal((rank + 1) % n);
           comm.put(window, n, 0, own.own(), 1);
           comm.signal(rank);
         },
         "none of the ranks", "nothing of the group was enqueued");
+    expect_invalid([&] { comm.put(window, 0, 0, own.at(0) + all - 10, 11); }, "put: rank",
+                   "source = ", "no room for 11 bytes");
+    expect_invalid([&] { comm.get(window, 0, 0, own.at(0) + all - 10, 11); }, "target = ");
+    expect_invalid([&] { comm.put(window, rank, 8, own.at(0), 100); }, "overlap");
+    expect_invalid(
+        [&] {
+          const Group group;
+          comm.get(window, (rank + 1) % n, 0, own.own(), 100);
+          comm.put(window, rank, all - 200, own.own() + 50, 100);
+        },
+        "same memory");
+    // No other rank has counted on any of these.
+    comm.send_recv(own.own(), 100, (rank + 1) % n, own.own() + 100, 100, (rank + n - 1) % n,
+                   DataType::u8);
     // None of these does anything, or waits.
     comm.put(window, proc_null, 0, nullptr, 1);
     comm.wait_signal(proc_null);

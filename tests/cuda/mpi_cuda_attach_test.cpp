@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "plait/mpi.hpp"
-#include "support/data.hpp"
 #include "support/errors.hpp"
+#include "support/mpi_main.hpp"
 #include "support/ranks.hpp"
-#include "support/run_tests.hpp"
+#include "support/sums.hpp"
 
 namespace plait::test {
 namespace {
@@ -39,27 +39,13 @@ class CudaAttach : public testing::Test {
   Communicator& comm() { return *comm_; }
   int device() { return backend_of(comm()).info().ordinal; }
 
-  static float value(std::uint64_t call, int rank, std::size_t i) {
-    return static_cast<float>(hash(call, static_cast<std::uint64_t>(rank), i) % 1000);
-  }
-  /// All-reduces in place at `memory`, once by an algorithm that needs symmetric memory.
+  /// All-reduces in place at `memory`, two by algorithms that need symmetric memory.
   void expect_sums(float* memory) {
-    std::vector<float> image(count);
-    for (const std::uint64_t call : {1, 2, 3, 4}) {
-      for (std::size_t i = 0; i < count; ++i) image[i] = value(call, comm().rank(), i);
-      comm().copy(memory, image.data(), bytes);
-      comm().all_reduce(memory, memory, count, DataType::f32, ReduceOp::sum, {},
-                        {.algorithm = call == 1   ? "twoshot"
-                                      : call == 2 ? "copy_engine"
-                                                  : ""});
-      comm().copy(image.data(), memory, bytes);
-      comm().synchronize();
-      for (std::size_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (int rank = 0; rank < comm().size(); ++rank) sum += value(call, rank, i);
-        ASSERT_EQ(image[i], sum) << "call " << call << ", element " << i;
-      }
-    }
+    for (const std::uint64_t call : {1, 2, 3, 4})
+      expect_sum(comm(), memory, count, call,
+                 {.algorithm = call == 1   ? "twoshot"
+                               : call == 2 ? "copy_engine"
+                                           : ""});
   }
   void expect_attached(void* memory, std::size_t shift) {
     auto* const at = reinterpret_cast<float*>(static_cast<std::byte*>(memory) + shift);
@@ -218,12 +204,5 @@ TEST_F(CudaAttach, LeavesNothingAndIsFast) {
 
 int main(int argc, char** argv) {
   setenv("PLAIT_BACKEND", "cuda", 1);
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  testing::InitGoogleTest(&argc, argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int failed = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return failed;
+  return plait::test::run_tests_of_processes(argc, argv);
 }

@@ -10,6 +10,7 @@
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
 #include "support/ranks.hpp"
+#include "support/sums.hpp"
 
 namespace plait::test {
 namespace {
@@ -25,7 +26,7 @@ class Failing final : public HostAsCuda {
  public:
   explicit Failing(int ordinal) : HostAsCuda(ordinal, "failing " + std::to_string(ordinal)) {}
 
-  static inline std::atomic<bool> launches_fail = false, waits_fail = false;
+  static inline std::atomic<bool> launches_fail = false, waits_fail = false, numbers_fail = false;
 
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
               const Watch& watch, NativeStream stream) override {
@@ -36,13 +37,19 @@ class Failing final : public HostAsCuda {
     HostAsCuda::synchronize(stream);
     if (waits_fail && info_.ordinal == 0) throw Error(ErrorCode::backend, failure);
   }
+  std::uint64_t memory_number(const void*, std::size_t) override {
+    if (numbers_fail) throw Error(ErrorCode::backend, failure);
+    return 1;
+  }
 };
 
 const BackendRegistration registration = stand_in_for_cuda<Failing>();
 
 class DeviceFailure : public testing::Test {
  protected:
-  ~DeviceFailure() override { Failing::launches_fail = Failing::waits_fail = false; }
+  ~DeviceFailure() override {
+    Failing::launches_fail = Failing::waits_fail = Failing::numbers_fail = false;
+  }
 
   /// Rank 1 leaves if `leaves`. Then rank 0's device fails in what `body` does.
   template <class Body>
@@ -88,6 +95,23 @@ TEST_F(DeviceFailure, WithoutALostRankIsTheDevices) {
   run(false, Failing::waits_fail, [](Communicator& comm) {
     expect_error(error_of([&] { comm.synchronize(); }), ErrorCode::backend,
                  AllOf(HasSubstr(failure), Not(HasSubstr("rank 1"))));
+  });
+}
+
+/// A known call asks whether attached memory is still there.
+TEST_F(DeviceFailure, InAKnownCall) {
+  CommunicatorOptions options = patient();
+  options.backend = BackendKind::cuda;
+  run_ranks(2, options, [&](Communicator& comm, int) {
+    alignas(16) float data[1000];
+    const auto window = comm.attach(data, sizeof data);
+    for (std::uint64_t call = 0; call < 4; ++call) expect_sum(comm, data, 1000, call);
+    comm.bootstrap().barrier();
+    Failing::numbers_fail = true;
+    expect_throws(
+        ErrorCode::backend,
+        [&] { comm.all_reduce(data, data, 1000, DataType::f32, ReduceOp::sum); }, failure);
+    comm.bootstrap().barrier();
   });
 }
 

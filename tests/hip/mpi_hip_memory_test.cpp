@@ -13,7 +13,7 @@
 #include "backends/hip/ipc.hpp"
 #include "plait/mpi.hpp"
 #include "plait/plait.hpp"
-#include "support/run_tests.hpp"
+#include "support/mpi_main.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait::hip {
@@ -118,12 +118,4 @@ TEST_F(HipMemory, MemoryThatAPeerStillUsesIsFreedOnceItIsDone) {
 }  // namespace
 }  // namespace plait::hip
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  testing::InitGoogleTest(&argc, argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int status = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return status;
-}
+int main(int argc, char** argv) { return plait::test::run_tests_of_processes(argc, argv); }

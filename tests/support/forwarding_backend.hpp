@@ -45,6 +45,17 @@ class ForwardingBackend : public Backend {
                                          Commit commit) override {
     return target_->reserve(ranks, bytes, token, commit);
   }
+  MemoryOffer offer(void* pointer, std::size_t bytes, UniqueFd& descriptor) override {
+    return target_->offer(pointer, bytes, descriptor);
+  }
+  bool can_map(const MemoryOffer& offer) const override { return target_->can_map(offer); }
+  std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> offers,
+                                         std::span<UniqueFd> descriptors) override {
+    return target_->attach(rank, offers, descriptors);
+  }
+  std::uint64_t memory_number(const void* pointer, std::size_t bytes) override {
+    return target_->memory_number(pointer, bytes);
+  }
   DmaBuf export_dma_buf(void* address, std::size_t bytes) override {
     return target_->export_dma_buf(address, bytes);
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,22 @@
 #include "support/ranks.hpp"
 
 namespace plait::test {
+
+/// The number of ranks on each node.
+using Sizes = std::vector<int>;
+
+/// The node of each rank.
+inline std::vector<int> nodes_of(const Sizes& sizes) {
+  std::vector<int> nodes;
+  for (std::size_t node = 0; node < sizes.size(); ++node)
+    nodes.insert(nodes.end(), static_cast<std::size_t>(sizes[node]), static_cast<int>(node));
+  return nodes;
+}
+inline constexpr auto name_of_sizes = [](const auto& instance) {
+  std::string name = "nodes";
+  for (const int size : instance.param) name += "x" + std::to_string(size);
+  return name;
+};
 
 class PretendNodes final : public Bootstrap {
  public:

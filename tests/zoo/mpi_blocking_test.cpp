@@ -18,7 +18,7 @@
 
 #include "plait/mpi.hpp"
 #include "plait/plait.hpp"
-#include "support/run_tests.hpp"
+#include "support/mpi_main.hpp"
 
 namespace plait {
 namespace {
@@ -178,13 +178,4 @@ TEST_F(Blocking, FunctionsStandBesideMpi) {
 }  // namespace
 }  // namespace plait
 
-int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
-  testing::InitGoogleTest(&argc, argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int failed = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return failed;
-}
+int main(int argc, char** argv) { return plait::test::run_tests_of_processes(argc, argv); }

@@ -13,8 +13,8 @@
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
+#include "support/mpi_main.hpp"
 #include "support/ranks.hpp"
-#include "support/run_tests.hpp"
 #include "support/zoo.hpp"
 
 namespace plait::test {
@@ -96,12 +96,4 @@ TEST_F(SharedDevice, PermissionIsTheSameOnAllRanks) {
 }  // namespace
 }  // namespace plait::test
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const int status = plait::test::run_tests(rank);
-  MPI_Finalize();
-  return status;
-}
+int main(int argc, char** argv) { return plait::test::run_tests_of_processes(argc, argv); }

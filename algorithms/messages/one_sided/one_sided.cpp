@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "algorithms/messages/one_sided/kernel.hpp"
@@ -50,10 +51,7 @@ class OneSidedCalls final : public ChannelAlgorithm {
       if (of.is_elsewhere) ask(call, true, alone && of.kind == Kind::put, context);
       else launch(call, context);
     }
-    for (const BatchedCall& call : calls)
-      if (const auto& of = call.buffers->one_sided;
-          !alone && of.is_elsewhere && of.kind == Kind::put)
-        ask(call, false, true, context);
+    if (!alone && context.nodes() != nullptr) settle(calls, context);
     for (const BatchedCall& call : calls)
       if (call.buffers->one_sided.kind == Kind::await) launch(call, context);
   }
@@ -64,6 +62,17 @@ class OneSidedCalls final : public ChannelAlgorithm {
   }
 
  private:
+  /// Waits for the answers of all peers on other nodes that were put to.
+  static void settle(std::span<const BatchedCall> calls, LaunchContext& context) {
+    std::vector<bool> settled(static_cast<std::size_t>(context.ranks()));
+    for (const BatchedCall& call : calls) {
+      const auto peer = static_cast<std::size_t>(call.buffers->peer);
+      const auto& of = call.buffers->one_sided;
+      if (!of.is_elsewhere || of.kind != Kind::put || settled[peer]) continue;
+      settled[peer] = true;
+      ask(call, false, true, context);
+    }
+  }
   /// `moves`: else the launch only settles earlier puts.
   static void ask(const BatchedCall& one, bool moves, bool settles, LaunchContext& context) {
     const auto& of = one.buffers->one_sided;

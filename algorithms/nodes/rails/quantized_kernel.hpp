@@ -159,10 +159,11 @@ class CodedWire {
     }
   }
 
-  /// The factor of a unit's codes: the largest magnitude / 127. NaN if a value is no finite number.
+  /// The factor of a unit's codes: the largest magnitude / 127, at most the number of which 127
+  /// times are finite. NaN if a value is no finite number.
   PLAIT_DEVICE static float scale_of(D& dev, const Output& data, std::size_t first,
                                      std::size_t end) {
-    constexpr float largest_float = 0x1.fffffep127f, least = 0x1p-100f;
+    constexpr float largest_float = 0x1.fffffep127f, least = 0x1p-100f, most = 0x1.020406p121f;
     float largest = 0;
     bool is_finite = true;
     for (std::size_t i = first; i < first + unit_packs && i < end; ++i) {
@@ -175,7 +176,8 @@ class CodedWire {
       }
     }
     if (!is_finite) return bits_as<float>(0x7fffffffu);
-    return largest < least ? 0.0f : largest / 127;
+    const float scale = largest / 127;
+    return largest < least ? 0.0f : scale < most ? scale : most;
   }
 
   PLAIT_DEVICE static Code encode(float x, float inverse) {

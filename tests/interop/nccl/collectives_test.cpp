@@ -270,7 +270,7 @@ TEST(Memory, Windows) {
     EXPECT_EQ(*static_cast<std::int32_t*>(found), 100 + next);
     OK(ncclGetLsaDevicePointer(window, 64, next, &found));
     EXPECT_EQ(*static_cast<std::int32_t*>(found), 100 + next);
-    EXPECT_INVALID(ncclGetPeerDevicePointer(window, 0, 3, &found), "rank 3's memory");
+    EXPECT_INVALID(ncclGetPeerDevicePointer(window, 0, 3, &found), "no rank 3");
     EXPECT_INVALID(ncclGetPeerDevicePointer(window, bytes, 0, &found), "lies beyond");
     EXPECT_INVALID(ncclCommWindowRegister(comm, data + 16, 64, &other, 0), "overlaps");
     EXPECT_EQ(other, nullptr);
@@ -335,6 +335,13 @@ TEST(Memory, PutsWithSignals) {
         "put: rank");
     EXPECT_INVALID(ncclSignal(3, 0, 0, 0, comm, nullptr), "none of the ranks");
     EXPECT_INVALID(ncclWaitSignal(0, nullptr, comm, nullptr), "0 descriptors");
+    OK(ncclSignal(next, 0, 0, 0, comm, nullptr));
+    std::array<AwaitedSignals, 2> half_bad{{{1, last, 0, 0}, {1, 3, 0, 0}}};
+    EXPECT_INVALID(ncclWaitSignal(2, half_bad.data(), comm, nullptr), "none of the ranks");
+    OK(ncclWaitSignal(1, half_bad.data(), comm, nullptr));  // the one before has awaited nothing
+    EXPECT_INVALID(ncclPutSignal(own.data(), (std::size_t{1} << 62) + 1, int32, next, window, 0, 0,
+                                 0, 0, comm, nullptr),
+                   "put: rank");
     EXPECT_TRUE(refused(ncclSignal(next, 1, 0, 0, comm, nullptr), Result::invalid_usage,
                         "only signal 0 of context 0"));
     check_sum(comm, rank, 3);
