@@ -112,10 +112,6 @@ class CountedContender final : public OfCommunicator {
   std::vector<std::size_t> counts_, displacements_;
 };
 
-bool is_one_sided(std::string_view name) {
-  return std::find(one_sided_calls.begin(), one_sided_calls.end(), name) != one_sided_calls.end();
-}
-
 /// A put with its signal to the next rank, or a get from the previous one.
 class OneSidedContender final : public OfCommunicator {
  public:

@@ -37,6 +37,11 @@ inline constexpr std::array counted_calls = {
 };
 /// Calls on memory of the neighbours that do what `send_recv` does, measured beside it.
 inline constexpr std::array<std::string_view, 2> one_sided_calls = {"put", "get"};
+/// Also of messages that are cut: "put x4 grouped".
+constexpr bool is_one_sided(std::string_view name) {
+  name = name.substr(0, name.find(' '));
+  return name == one_sided_calls[0] || name == one_sided_calls[1];
+}
 
 /// The one that is measured beside this collective, or null.
 const CountedCall* find_counted(Collective collective);

@@ -101,18 +101,21 @@ void improve(const Result*& best, const Result& result) {
 
 Winners winners(const std::vector<Result>& results, const Race& race) {
   Winners best;
+  const Result* one_sided = nullptr;  // it does less: no rank waits for what a get reads
   std::vector<std::string_view> named;
   for (const Result& result : results) {
     if (!races(result, race)) continue;
-    improve(is_peer(result)            ? best.peer
-            : result.name == "default" ? best.selected
-                                       : best.algorithm,
+    improve(is_peer(result)             ? best.peer
+            : result.name == "default"  ? best.selected
+            : is_one_sided(result.name) ? one_sided
+                                        : best.algorithm,
             result);
     named.emplace_back(result.name);
   }
   // The selection's choice counts as an algorithm if it was not measured under its own name.
   if (best.selected && std::find(named.begin(), named.end(), best.selected->chosen) == named.end())
     improve(best.algorithm, *best.selected);
+  if (best.algorithm == nullptr) best.algorithm = one_sided;
   return best;
 }
 

@@ -1,6 +1,7 @@
 // The runs in the page, and what can be computed from them without a browser.
 "use strict";
 
+const isOneSided = name => /^(put|get)( |$)/.test(name);
 const isPeer = name => name.startsWith("peer:");
 const isDefault = name => /^default\b/.test(name);
 const distinct = values => [...new Set(values)];
@@ -146,7 +147,7 @@ const least = results => results.reduce((a, b) => !a || b.time_us < a.time_us ? 
 /** What the results of one cell (size, ranks, collective) say: each a result or undefined. */
 function verdict(results) {
   const own = results.filter(r => !isPeer(r.name));
-  const named = own.filter(r => !isDefault(r.name));
+  const named = own.filter(r => !isDefault(r.name) && !isOneSided(r.name));
   return {
     default: least(own.filter(r => isDefault(r.name))),
     fastest: least(named.length ? named : own),
