@@ -147,10 +147,11 @@ const least = results => results.reduce((a, b) => !a || b.time_us < a.time_us ? 
 /** What the results of one cell (size, ranks, collective) say: each a result or undefined. */
 function verdict(results) {
   const own = results.filter(r => !isPeer(r.name));
-  const named = own.filter(r => !isDefault(r.name) && !isOneSided(r.name));
+  const calls = own.filter(r => !isOneSided(r.name));
+  const named = calls.filter(r => !isDefault(r.name));
   return {
     default: least(own.filter(r => isDefault(r.name))),
-    fastest: least(named.length ? named : own),
+    fastest: least(named.length ? named : calls.length ? calls : own),
     peer: least(results.filter(r => isPeer(r.name))),
   };
 }

@@ -45,7 +45,9 @@ void OneSidedCalls::locate(PreparedCall& prepared, const OneSidedRequest& reques
   if (own == nullptr && bytes != 0) refuse(invalid_argument, request, rank, "the pointer is null");
   const bool puts = call.kind == Kind::put;
   prepared.send_memory = window;
-  prepared.recv_memory = path_.preparer().find(what, puts ? "source" : "target", own, bytes);
+  prepared.recv_memory = own_.heap.find(own, bytes);
+  if (prepared.recv_memory != window)  // else it has been checked
+    prepared.recv_memory = path_.preparer().find(what, puts ? "source" : "target", own, bytes);
   std::byte* theirs = nullptr;
   auto& of = prepared.buffers.one_sided;
   if (of.is_elsewhere) {

@@ -46,18 +46,20 @@ class CallsOnWindows {
   ///
   /// Throws the same `Error` on all ranks: `invalid_argument` for a window that is null, was
   /// detached or allocated, or belongs to another communicator, and within a group that has calls
-  /// of this communicator; `mismatch` if ranks pass windows of different calls. A window that is
-  /// destroyed instead is unmapped on this rank alone.
+  /// of this communicator; `mismatch` if ranks pass windows of different calls; `backend` if a
+  /// device is lost or captures a stream, and the window stays attached. A window that is destroyed
+  /// instead is unmapped on this rank alone.
   void detach(const std::shared_ptr<Window>& window);
 
   // Calls that one rank makes alone, as NVSHMEM and NCCL's ncclPutSignal have them. Like all calls
   // they are asynchronous, ordered on `stream`, may be captured and grouped, and have the deadline;
   // no other rank makes a call for them. `window` was allocated or attached by this communicator. A
   // peer that is `proc_null`: nothing happens. `Error(invalid_argument)` for a window that is null,
-  // stale or another communicator's, for bytes beyond the end of the peer's memory, and for a peer
-  // that is no rank. If a peer on another node has ended its window by the time that it is reached,
-  // the communicator breaks on both with `invalid_argument`. On GPUs its process must have the
-  // driver's lock for that: docs/algorithms/one_sided.md says which calls keep it.
+  // stale or another communicator's, for bytes beyond the end of the peer's memory or of the window
+  // that this rank's own bytes begin in, for a peer that is no rank, and for this rank's own memory
+  // if source and target overlap. If a peer on another node has ended its window by the time that
+  // it is reached, the communicator breaks on both with `invalid_argument`. On GPUs its process
+  // must have the driver's lock for that: docs/algorithms/one_sided.md says which calls keep it.
 
   /// Copies `bytes` bytes from `source`, memory of this rank's device, to `offset` in rank `peer`'s
   /// memory of the window. With `signals`, rank `peer` can await them: it then sees the bytes, and

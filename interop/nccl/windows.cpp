@@ -47,6 +47,7 @@ Result tell_peer(const char* call, WindowHandle handle, std::size_t offset, int 
   return guarded(call, [&] {
     void*& address = needed(call, result, "outPtr");
     const auto window = find(call, handle);
+    if (!window->is_mapped()) refuse(call, "the memory is reached by system calls alone");
     std::vector<int> ranks;
     for (int rank = 0; rank < static_cast<int>(window->offers().size()); ++rank)
       if (!of_node || window->reaches(rank)) ranks.push_back(rank);
@@ -177,8 +178,12 @@ Result plait::nccl::ncclWaitSignal(int count, AwaitedSignals* awaited, CommHandl
       check_signal(call, all[i].index, all[i].context, 0);
       if (all[i].count < 1) refuse(call, fmt::format("opCnt {}", all[i].count));
     }
+    const auto await_all = [&] {
+      for (int i = 0; i < count; ++i)
+        own.wait_signal(all[i].peer, static_cast<std::uint32_t>(all[i].count), stream);
+    };
+    if (count == 1) return await_all();
     const plait::Group together;  // all or none
-    for (int i = 0; i < count; ++i)
-      own.wait_signal(all[i].peer, static_cast<std::uint32_t>(all[i].count), stream);
+    await_all();
   });
 }

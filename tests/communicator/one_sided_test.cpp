@@ -131,25 +131,23 @@ TEST_P(OneSided, GroupsExchange) {
 /// A peer may signal once it has the messages and the collectives of the group.
 TEST_P(OneSided, WaitsComeBehindAllElse) {
   if (ranks() == 1) return;
-  run(
-      [](Communicator& comm, int rank) {
-        Peer own(comm);
-        own.fill(own.own(), 3, rank, 5000);
-        {
-          const Group group;
-          if (rank == 0) comm.wait_signal(1);
-          if (rank == 0) comm.send(own.own(), 5000, DataType::u8, 1);
-          if (rank == 1) comm.recv(own.at(0), 5000, DataType::u8, 0);
-          comm.all_reduce(own.own() + 8192, own.own() + 8192, 100, DataType::u8, ReduceOp::max);
-          if (rank == 0) comm.wait_signal(1);
-        }
-        comm.synchronize();
-        if (rank != 1) return;
-        EXPECT_TRUE(own.holds(own.at(0), 3, 0, 5000));
-        comm.signal(0);
-        comm.signal(0);
-      },
-      impatient());
+  run([](Communicator& comm, int rank) {
+    Peer own(comm);
+    own.fill(own.own(), 3, rank, 5000);
+    {
+      const Group group;
+      if (rank == 0) comm.wait_signal(1);
+      if (rank == 0) comm.send(own.own(), 5000, DataType::u8, 1);
+      if (rank == 1) comm.recv(own.at(0), 5000, DataType::u8, 0);
+      comm.all_reduce(own.own() + 8192, own.own() + 8192, 100, DataType::u8, ReduceOp::max);
+      if (rank == 0) comm.wait_signal(1);
+    }
+    comm.synchronize();
+    if (rank != 1) return;
+    EXPECT_TRUE(own.holds(own.at(0), 3, 0, 5000));
+    comm.signal(0);
+    comm.signal(0);
+  });
 }
 
 /// Symmetric memory to put from lives until the group's end.
