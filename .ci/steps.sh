@@ -87,7 +87,7 @@ columns() {
 }
 
 # Weight is paid by all who come later. Whoever needs more raises these, and says for what.
-readonly lines_of_code=69200 lines_of_tests=51300 lines_of_a_file=400 bytes_of_host_text=4500000
+readonly lines_of_code=70200 lines_of_tests=52000 lines_of_a_file=400 bytes_of_host_text=4500000
 weight() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
     awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '
@@ -205,7 +205,7 @@ hip_compiles() {
   cmake --preset hip "${strict[@]}" "-DCMAKE_HIP_ARCHITECTURES=$hip_architectures"
   cmake --build --preset hip --parallel "$(nproc)" --target plait plait-bench plait-info \
     plait-tune zoo_test mpi_zoo_test communicator_test mpi_hip_memory_test hip_lease_test \
-    own_reduction
+    own_kernels_test own_reduction
   # shellcheck source=tools/mpi-env.sh
   . tools/mpi-env.sh
   export PLAIT_SCRATCH_BYTES=16M  # as tests/CMakeLists.txt does for the host target

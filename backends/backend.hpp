@@ -322,6 +322,8 @@ class Backend {
   virtual double share(KernelHandle kernel, LaunchShape shape, const void* args) = 0;
   /// Loads every kernel onto the device, so no launch allocates while another kernel spins.
   virtual void load_kernels() = 0;
+  /// The same for one, which may have come later.
+  virtual void load(KernelHandle kernel) = 0;
 };
 
 /// A communicator holds one for its lifetime.

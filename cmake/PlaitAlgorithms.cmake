@@ -8,9 +8,9 @@ if(PLAIT_ALGORITHMS STREQUAL all)
 endif()
 set(plait_left_out_rules passed_over)
 
-# Every communicator has a barrier, messages and one-sided calls, and direct_push serves all other
-# collectives but all_reduce, in any memory.
-set(plait_always barrier direct_push one_sided pairwise)
+# Every communicator has a barrier, messages, one-sided calls and own kernels, and direct_push
+# serves all other collectives but all_reduce, in any memory.
+set(plait_always barrier direct_push one_sided own_kernels pairwise)
 set(plait_folders ${plait_sources})
 list(FILTER plait_folders INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/algorithms/")
 list(FILTER plait_folders EXCLUDE REGEX "/algorithms/contract/")

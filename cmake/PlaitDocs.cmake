@@ -10,7 +10,7 @@ set(DOXYGEN_PROJECT_BRIEF "")
 set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
 set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
 set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR}/include
-    ${PROJECT_SOURCE_DIR}/interop/kokkos/include)
+    ${PROJECT_SOURCE_DIR}/interop/kernels/include ${PROJECT_SOURCE_DIR}/interop/kokkos/include)
 set(DOXYGEN_FULL_PATH_NAMES YES)
 # The pages are written for a Git host; the filter translates them into Doxygen's Markdown.
 set(DOXYGEN_INPUT_FILTER ${PROJECT_SOURCE_DIR}/docs/doxygen-filter.py)
@@ -29,6 +29,7 @@ set(DOXYGEN_INCLUDE_PATH ${PROJECT_SOURCE_DIR}/include)  # the table of collecti
 doxygen_add_docs(docs
   ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md
   ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/docs
-  ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait
+  ${PROJECT_SOURCE_DIR}/include/plait ${PROJECT_SOURCE_DIR}/interop/kernels/include/plait
+  ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait
   ${PROJECT_SOURCE_DIR}/examples/poisson_cg/README.md
   COMMENT "The documentation: ${PROJECT_BINARY_DIR}/docs/html/index.html")

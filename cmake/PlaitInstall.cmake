@@ -46,6 +46,7 @@ install(TARGETS plait EXPORT plaitTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plait
+  ${PROJECT_SOURCE_DIR}/interop/kernels/include/plait
   ${PROJECT_SOURCE_DIR}/interop/kokkos/include/plait
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h"
@@ -120,7 +121,8 @@ file(GLOB_RECURSE plait_kernel_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOUR
 list(REMOVE_ITEM plait_kernel_headers algorithms/contract/plugins.hpp)
 file(GLOB plait_device_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      backends/device/*.hpp)
-list(APPEND plait_kernel_headers ${plait_device_headers} backends/backend.hpp)
+list(APPEND plait_kernel_headers ${plait_device_headers} backends/all/targets.hpp
+     backends/backend.hpp)
 foreach(name IN ITEMS host_kernels host_team host_words instantiate jitter)
   list(APPEND plait_kernel_headers backends/host/${name}.hpp)
 endforeach()

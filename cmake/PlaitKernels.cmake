@@ -59,6 +59,25 @@ function(plait_add_kernel_families target header)
     plait_kernel_source(${target} ${header} "${ARGN}" hip backends/hip/instantiate.hpp
                         "${plait_amd_options}")
   endif()
+  plait_gpu_kernels(${target})
+endfunction()
+
+# plait_kernel_sources(target FILE...): adds files that include plait/kernel.hpp. If GPUs are built
+# for, it is their compiler that compiles them, for the host as well.
+function(plait_kernel_sources target)
+  set(language CXX)
+  if(PLAIT_CUDA OR (PLAIT_HIP AND PLAIT_HIP_PLATFORM STREQUAL nvidia))
+    set(language CUDA)
+  elseif(PLAIT_HIP)
+    set(language HIP)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE ${language})
+  target_sources(${target} PRIVATE ${ARGN})
+  plait_gpu_kernels(${target})
+endfunction()
+
+# Gives a target, once, what kernels for GPUs need.
+function(plait_gpu_kernels target)
   get_target_property(ready ${target} PLAIT_COMPILES_KERNELS)
   if(ready)
     return()

@@ -1,6 +1,8 @@
 // The communicator's calls for windows: attached memory, and calls that one rank makes alone.
 #include "plait/calls_on_windows.hpp"
 
+#include <fmt/format.h>
+
 #include "communicator/communicator_state.hpp"
 #include "communicator/groups/open_group.hpp"
 #include "plait/communicator.hpp"
@@ -66,6 +68,37 @@ void CallsOnWindows::wait_signal(int peer, std::uint32_t signals, StreamRef stre
                                  const CallOptions& options) {
   make(state("wait_signal"), {"wait_signal", {.kind = Kind::await, .signals = signals}, peer},
        stream, options);
+}
+
+/// Throws unless this rank loads and stores rank `rank`'s copy; without one, those of all ranks.
+void CallsOnWindows::check_reached(std::string_view what, const std::shared_ptr<Window>& window,
+                                   std::optional<int> rank) const {
+  const CommunicatorState& own = state(what);
+  const auto refuse = [&](ErrorCode code, std::string_view why) {
+    throw Error(code, fmt::format("{}: rank {}: {}", what, own.resources.rank(), why));
+  };
+  if (window == nullptr) refuse(ErrorCode::invalid_argument, "the window is null");
+  if (!own.resources.heap.owns(*window) || window->is_stale())
+    refuse(ErrorCode::invalid_argument,
+           "the window is another communicator's, was detached, or its memory was freed");
+  if (rank && (*rank < 0 || *rank >= own.resources.size()))
+    refuse(ErrorCode::invalid_argument, fmt::format("there is no rank {}", *rank));
+  const Nodes& nodes = own.resources.nodes;
+  if (!window->is_mapped() || (rank ? !nodes.is_here(*rank) : nodes.are_several()))
+    refuse(ErrorCode::unsupported, "this rank can't load and store that memory");
+}
+void* CallsOnWindows::peer(const std::shared_ptr<Window>& window, int rank) const {
+  check_reached("peer", window, rank);
+  return window->peer(rank);
+}
+WindowView CallsOnWindows::view(const std::shared_ptr<Window>& window) const {
+  check_reached("view_of", window, {});
+  return window->view();
+}
+void CallsOnWindows::launch(const KernelLaunch& launch, StreamRef stream) {
+  CommunicatorState& own = state("launch");
+  const InUse::Scope inside(own.resources.in_use, "launch");
+  own.kernels.call(launch, stream);
 }
 
 }  // namespace plait

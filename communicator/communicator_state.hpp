@@ -9,6 +9,7 @@
 
 #include "communicator/calls/call_path.hpp"
 #include "communicator/calls/collective_calls.hpp"
+#include "communicator/calls/kernel_calls.hpp"
 #include "communicator/fault/monitor.hpp"
 #include "communicator/host_reductions/host_reducer.hpp"
 #include "communicator/messages/message_calls.hpp"
@@ -47,6 +48,7 @@ class CommunicatorState {
   CollectiveCalls collectives{resources, faults, path};
   MessageCalls messages{resources, faults, path};
   OneSidedCalls one_sided{resources, path};
+  KernelCalls kernels{resources, path};
   HostReducer host_reducer{resources, faults, path, collectives};
 
  private:

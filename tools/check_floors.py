@@ -26,13 +26,14 @@ FLOORS = [
     ["backends/gpu"],
     ["backends/cuda"],
     ["backends/hip"],
+    ["backends/all"],
     ["transport"],
     ["transport/socket", "transport/mpi", "transport/plugin"],
     ["symm_mem"],
     ["algorithms/contract"],
     ["algorithms/blocks/loops", "algorithms/blocks/patterns"],
     ["algorithms/blocks/flags", "algorithms/blocks/channels"],
-    ["algorithms/barrier"],
+    ["algorithms/barrier", "algorithms/own_kernels"],
     ["algorithms/all_reduce/*", "algorithms/one_hop/*", "algorithms/rooted/*",
      "algorithms/messages/*", "algorithms/nodes/*"],
     ["communicator/selection", "communicator/observe"],
@@ -42,13 +43,13 @@ FLOORS = [
     ["communicator/calls"],
     ["communicator/messages", "communicator/host_reductions"],
     ["communicator"],
-    ["interop/c", "interop/fortran", "interop/kokkos", "interop/nccl"],
+    ["interop/c", "interop/fortran", "interop/kernels", "interop/kokkos", "interop/nccl"],
     ["interop/mpi"],
     ["bench", "examples"],
     ["tests"],
 ]
 # The compilers search these after the file's own folder.
-SEARCHED = ["", "include", "interop/kokkos/include", "tests", "bench"]
+SEARCHED = ["", "include", "interop/kernels/include", "interop/kokkos/include", "tests", "bench"]
 SOURCE = re.compile(r"\.(hpp|cpp|h|c|cu|cuh|hip)$")
 INCLUDE = re.compile(r'\s*#\s*include\s+[<"]([^">]+)[">]')
 

@@ -75,6 +75,13 @@ struct AlgorithmGrant {
   std::optional<Grant> reserved;  // `Algorithm::shared_once_reserved`
 };
 
+/// A kernel of the program's own and its arguments, which begin with a `KernelSetting` that the
+/// launch fills in.
+struct OwnKernel {
+  std::string_view name;  // of its family; lives as long as the process
+  std::vector<std::byte> args;
+};
+
 /// The pointers of one rank's call, and its peer. They are not in `Call`, so that facts which may
 /// differ between ranks can't influence a choice.
 struct Buffers {
@@ -94,6 +101,7 @@ struct Buffers {
     bool is_elsewhere = false;
     std::uint64_t window = 0, offset = 0;
   } one_sided{};
+  const OwnKernel* own_kernel = nullptr;
 
   // Rank r's buffers of a symmetric call, for copies. `peer_ptr` is no help there, because it may
   // read device memory.
@@ -181,6 +189,11 @@ class LaunchContext {
   void launch_batch(StaticName family, DataType type, LaunchShape shape, const Args& args,
                     std::size_t unused = 0) {
     launch_bytes(family, KernelUse::batch, type, shape, bytes_of(args), unused);
+  }
+
+  /// Launches a kernel of the program's own.
+  void launch_own(StaticName name, LaunchShape shape, std::span<const std::byte> args) {
+    launch_bytes(name, KernelUse::single, DataType::u8, shape, args);
   }
 
   /// The most bytes of work that one launch can have.
@@ -340,8 +353,9 @@ class Registry {
   /// Whether any algorithm comes from this file.
   bool has_from(std::string_view file) const;
   std::size_t size() const noexcept { return algorithms_.size(); }
-  /// The one of calls that one rank makes alone. It serves no collective, so no list has it.
-  std::unique_ptr<const Algorithm> one_sided;
+  /// Those of calls that one rank makes alone, and of the program's own kernels. No call may choose
+  /// them, so no list has them.
+  std::unique_ptr<const Algorithm> one_sided, own_kernels;
 
  private:
   const Algorithm* known(std::string_view name, Collective collective) const;

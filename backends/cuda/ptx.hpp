@@ -20,7 +20,7 @@ struct Ptx {
 
   __device__ static std::uint64_t nanoseconds() {
     std::uint64_t now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     return now;
   }
 
@@ -75,7 +75,7 @@ struct Ptx {
   /// for the warp, which takes a dozen instructions.
   __device__ static void count(std::uint64_t* p) {
     asm volatile(
-        "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %tid.x;\n\tcvt.u64.u32 one, "
+        "{\n\t.reg .u32 thread;\n\t.reg .u64 one;\n\tmov.u32 thread, %%tid.x;\n\tcvt.u64.u32 one, "
         "thread;\n\tadd.u64 one, one, 1;\n\t"
         "red.relaxed.sys.global.add.u64 [%0], one;\n\t}" ::"l"(p)
         : "memory");
@@ -102,6 +102,15 @@ struct Ptx {
                  : "=l"(low), "=l"(high)
                  : "l"(packet)
                  : "memory");
+  }
+
+  __device__ static std::uint32_t arrive(std::uint32_t* word) {
+    std::uint32_t before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "l"(word)
+                 : "memory");
+    return before;
   }
 
   __device__ static void release() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }

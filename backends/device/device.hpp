@@ -108,6 +108,9 @@ using FloatPack = Pack<float, D::pack_bytes>;
 template <class D>
 using TwoFloatPacks = Staging<D, FloatPack<D>, 2>;
 
+/// See `Device::block_memory`.
+inline constexpr std::size_t block_memory_bytes = 8192;
+
 template <class D>
 concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint32_t* mine,
                           Packet* packet, PacketData data, const Packet* const (&packets)[2],
@@ -124,6 +127,13 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // true.
   dev.sync();
   { dev.all(flag) } -> std::same_as<bool>;
+
+  // `block_memory`: `block_memory_bytes` bytes that the threads of the block share, aligned to 16
+  // and not zeroed. `arrive` adds one to a word of this rank's own memory and returns what was
+  // there before. It is a release and an acquire among the blocks of the rank: whoever sees a
+  // number sees all that those who came before it had written.
+  { dev.block_memory() } -> std::same_as<std::byte*>;
+  { dev.arrive(slot) } -> std::same_as<std::uint32_t>;
 
   // Packs: aligned loads and stores of `pack_bytes` bytes of own or a peer's memory.
   { dev.load(pack) } -> std::same_as<FloatPack<D>>;

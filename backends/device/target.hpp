@@ -6,6 +6,8 @@
 //   PLAIT_COLD              (after PLAIT_WORD) a rarely called function: kept out of the hot code
 //   PLAIT_KERNEL_PARAMETER  a kernel parameter whose address may be taken without a copy, for
 //                           compilers that need to be told
+//   PLAIT_CALLS_HOST        (before a PLAIT_DEVICE function, and before its `template`) it calls
+//                           words of a target, which only the host or only a device may call
 //   PLAIT_UNROLL, PLAIT_NO_UNROLL
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #if defined(__CUDACC__)
@@ -14,8 +16,18 @@
 #define PLAIT_WORD __device__
 #define PLAIT_COLD __noinline__
 #define PLAIT_KERNEL_PARAMETER __grid_constant__
+#if defined(__NVCC__)
+#define PLAIT_CALLS_HOST _Pragma("nv_exec_check_disable")
+#else
+#define PLAIT_CALLS_HOST
+#endif
+#if defined(__CUDA_ARCH__)
 #define PLAIT_UNROLL _Pragma("unroll")
 #define PLAIT_NO_UNROLL _Pragma("unroll 1")
+#else  // the host's half of a file, which g++ compiles
+#define PLAIT_UNROLL
+#define PLAIT_NO_UNROLL
+#endif
 #elif defined(__HIP__)
 // Everything is inlined, because a call needs a stack, and on AMD GPUs a stack is in memory.
 #define PLAIT_DEVICE __host__ __device__ inline __attribute__((always_inline))
@@ -23,10 +35,12 @@
 #define PLAIT_WORD __device__ inline __attribute__((always_inline))
 #define PLAIT_COLD
 #define PLAIT_KERNEL_PARAMETER
+#define PLAIT_CALLS_HOST
 #define PLAIT_UNROLL _Pragma("unroll")
 #define PLAIT_NO_UNROLL _Pragma("unroll 1")
 #else
 #define PLAIT_DEVICE inline
+#define PLAIT_CALLS_HOST
 // cmake/PlaitKernels.cmake defines it, because g++ would call the words of sums once per pack.
 #if defined(PLAIT_INLINE_KERNELS)
 #define PLAIT_ELEMENT inline __attribute__((always_inline))

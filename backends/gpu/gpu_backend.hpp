@@ -297,6 +297,10 @@ class GpuBackend final : public Backend {
             fmt::format("loading kernel {} for {}", key.first, name_of(key.second)).c_str());
     });
   }
+  void load(KernelHandle kernel) override {
+    const BesideCaptures<Runtime> beside;
+    check(static_cast<const Kernel*>(kernel)->load(), "loading a kernel");
+  }
 
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }

@@ -13,7 +13,7 @@
 //   poll(word), acquire()       a load; `acquire` after the load that saw the awaited value makes
 //                               the pair an acquire
 //   store_packet, load_packet   two 8-byte words, each single-copy atomic
-//   release()                   as word
+//   release(), arrive(word)     as words
 //   acquire(word)               as word, for 8 bytes of the slot
 //   Staging<P, count>           a thread's places for asynchronous copies
 //   staging_is_shared           they lie in the dynamic shared memory of the launch
@@ -99,6 +99,12 @@ class KernelWords {
 
   PLAIT_WORD void sync() { Isa::sync(); }
   PLAIT_WORD bool all(bool flag) { return Isa::all(flag); }
+
+  PLAIT_WORD std::byte* block_memory() {
+    alignas(16) __shared__ std::byte memory[block_memory_bytes];
+    return memory;
+  }
+  PLAIT_WORD std::uint32_t arrive(std::uint32_t* word) { return Isa::arrive(word); }
 
   template <class T, std::size_t Bytes>
   PLAIT_WORD Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {

@@ -71,6 +71,15 @@ struct Gcn {
     high = __hip_atomic_load(halves + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   }
 
+  /// For an addition, clang would first make one sum for the wave, behind branches.
+  PLAIT_WORD static std::uint32_t arrive(std::uint32_t* word) {
+    release();
+    const std::uint32_t before = __builtin_amdgcn_atomic_inc32(global<std::uint32_t>(word),
+                                                               0xffffffffu, __ATOMIC_RELAXED, "");
+    acquire();
+    return before;
+  }
+
   PLAIT_WORD static void release() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");  // "": system scope
     wait_for_memory();

@@ -268,6 +268,7 @@ class HostBackend final : public Backend {
   /// Launches take no places from each other, because each stream has its own threads.
   double share(KernelHandle, LaunchShape, const void*) override { return 0; }
   void load_kernels() override {}  // the process contains them
+  void load(KernelHandle) override {}
 
  private:
   HostStream& at(NativeStream stream) { return device_->at(stream); }

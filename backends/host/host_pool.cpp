@@ -75,9 +75,8 @@ void Pool::run_blocks(const Launch& launch) {
     const FloatEnvironment defaults;  // a thread inherits that of the thread that started it
     const auto index = static_cast<unsigned>(number);
     const unsigned worker = index / threads, thread = index % threads;
-    std::byte* const buffer = thread == 0 ? buffers_[worker]->bytes : nullptr;
     for (unsigned block = worker; block < blocks; block += workers)
-      run_block(launch, block, thread, teams[block], buffer);
+      run_block(launch, block, thread, teams[block], buffers_[worker]->bytes);
   });
 }
 

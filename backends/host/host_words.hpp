@@ -44,7 +44,9 @@ class KernelWords {
   /// Memory of the block's first thread for a kernel, aligned like a pack. Kernels run on threads
   /// of the program, too, whose stacks may be small.
   static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
-  std::byte* buffer() const { return buffer_; }
+  std::byte* buffer() const { return thread_ == 0 ? buffer_ : nullptr; }
+  /// The end of the same memory: no kernel uses both.
+  std::byte* block_memory() const { return buffer_ + buffer_bytes - block_memory_bytes; }
 
   unsigned block() const { return block_; }
   unsigned blocks() const { return blocks_; }
@@ -150,6 +152,10 @@ class KernelWords {
   }
 
   void empty(Marked* slot) { put(slot, Marked{}); }
+  static std::uint32_t arrive(std::uint32_t* word) {
+    jitter();
+    return std::atomic_ref(*word).fetch_add(1, std::memory_order_acq_rel);
+  }
   void release() { fence(std::memory_order_release); }
   void acquire(const Marked*) { fence(std::memory_order_acquire); }
 

@@ -66,11 +66,12 @@ void CallPath::plan_steps(GroupPlan& plan) {
 /// Another thread may have detached a window since a call on it came into the group.
 void CallPath::check_attached(std::span<const GroupedCall> calls) const {
   for (const GroupedCall& call : calls)
-    for (const auto& window : {call.call.send_memory, call.call.recv_memory})
-      if (window != nullptr && window->is_attached() && !own_.heap.owns(*window))
+    call.call.for_each_window([&](const auto& window) {
+      if (window->is_attached() && !own_.heap.owns(*window))
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("group: rank {}: the memory at {} was detached before the end",
                                 rank(), static_cast<const void*>(window->local())));
+    });
 }
 
 GroupPlan CallPath::plan(std::vector<GroupedCall>&& calls, std::string_view what) {
@@ -138,9 +139,9 @@ void CallPath::keep(KnownCall& known, const Request& request, const GroupPlan& p
   known.memory.clear();
   known.attached.clear();
   for (const GroupedCall& call : plan.calls)
-    for (const auto& window : {call.call.send_memory, call.call.recv_memory})
-      if (window != nullptr)
-        (window->is_attached() ? known.attached : known.memory).emplace_back(window);
+    call.call.for_each_window([&](const auto& window) {
+      (window->is_attached() ? known.attached : known.memory).emplace_back(window);
+    });
   known.keep(request, memory_state());
 } catch (const std::bad_alloc&) {
   known.state = KnownCall::State::empty;

@@ -17,14 +17,12 @@ CallLauncher::CallLauncher(CommunicatorResources& own, const CallPublisher& publ
 
 namespace {
 
-bool is_attached(const std::shared_ptr<const Window>& window) {
-  return window != nullptr && window->is_attached();
-}
 bool uses_attached(const GroupStep& step, const GroupPlan& plan) {
-  return std::any_of(step.calls.begin(), step.calls.end(), [&](std::size_t i) {
-    const PreparedCall& call = plan.calls[i].call;
-    return is_attached(call.send_memory) || is_attached(call.recv_memory);
-  });
+  bool uses = false;
+  for (const std::size_t i : step.calls)
+    plan.calls[i].call.for_each_window(
+        [&](const auto& window) { uses = uses || window->is_attached(); });
+  return uses;
 }
 
 /// Only a call by itself can be done already.
@@ -83,8 +81,7 @@ void CallLauncher::launch(const GroupPlan& plan) {
   if (several) join_before(plan, stream);
   if (captured)
     for (const GroupedCall& call : plan.calls)
-      for (const auto& window : {call.call.send_memory, call.call.recv_memory})
-        if (window != nullptr) window->note_capture();
+      call.call.for_each_window([](const auto& window) { window->note_capture(); });
   for (const GroupStep& step : plan.steps)
     if (needs_launch(step, plan)) run(step, plan, stream, captured);
   if (own_.other_nodes) own_.other_nodes->channels().launched(captured);

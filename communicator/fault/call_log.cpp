@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "algorithms/contract/collectives.hpp"
+#include "algorithms/own_kernels/kernel_setting.hpp"
+#include "communicator/observe/own_kernel_names.hpp"
 
 namespace plait {
 namespace {
@@ -66,6 +68,8 @@ std::string_view order_text(ArrayOrder order) {
 
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {
   if (is_refused()) return "which was refused";
+  if (algorithm() < algorithms.size() && algorithms[algorithm()] == own_kernel_name)
+    return describe_own_kernel(count);
   const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "algorithms/own_kernels/kernel_setting.hpp"
 #include "communicator/observe/call_number.hpp"
 
 namespace plait {
@@ -140,11 +141,28 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
   return describe_circle(board, witness);
 }
 
+/// Where a block waits: "at step 3" of an algorithm; "in slot 3" of a kernel of the program's own.
+std::string describe_step(const DiagnosticRecord& record,
+                          const std::vector<std::string>& algorithms) {
+  if (algorithms.at(record.algorithm) != own_kernel_name)
+    return fmt::format("at step {}", record.step);
+  switch (record.step) {
+    case KernelSetting::no_slot:
+      return "in a slot or for a rank that there is not";
+    case KernelSetting::barrier:
+      return "in a barrier";
+    case KernelSetting::sum:
+      return "in a sum";
+    default:
+      return fmt::format("in slot {}", record.step);
+  }
+}
+
 std::string describe_wait(const DiagnosticRecord& record,
                           const std::vector<std::string>& algorithms) {
-  return fmt::format("in {} ({}) block {} waits at step {} for rank {} (expected {}, saw {})",
+  return fmt::format("in {} ({}) block {} waits {} for rank {} (expected {}, saw {})",
                      describe_number(record.call), algorithms.at(record.algorithm), record.block,
-                     record.step, record.peer, record.expected, record.seen);
+                     describe_step(record, algorithms), record.peer, record.expected, record.seen);
 }
 
 }  // namespace
@@ -191,11 +209,11 @@ std::string describe_timeout(const BoardSnapshot& board, const Verdict& verdict,
                              std::chrono::nanoseconds timeout) {
   const auto [culprit, hint] = describe_culprit(board, verdict, witness);
   std::string text = fmt::format(
-      "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} at step {} (expected {}, "
+      "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} {} (expected {}, "
       "saw {}); the communicator is broken",
       culprit, describe_number(witness.call), algorithms.at(witness.algorithm), witness.rank,
-      std::chrono::duration<double>(timeout).count(), witness.peer, witness.block, witness.step,
-      witness.expected, witness.seen);
+      std::chrono::duration<double>(timeout).count(), witness.peer, witness.block,
+      describe_step(witness, algorithms), witness.expected, witness.seen);
   for (int rank = 0; rank < board.ranks(); ++rank) {
     text += "\n  " + board[rank].description;
     if (const auto& its = board[rank].record) text += "; " + describe_wait(*its, algorithms);

@@ -4,12 +4,19 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
 #include "communicator/fault/call_log.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
+
+/// A kernel of the program's own with the memory that its arguments view.
+struct OwnKernelCall {
+  OwnKernel kernel;
+  std::vector<std::shared_ptr<const Window>> memory;
+};
 
 /// A checked call with its choice made.
 struct PreparedCall {
@@ -25,12 +32,21 @@ struct PreparedCall {
   Place place{};  // of a call in symmetric memory
   /// The call's symmetric memory, because the user may free it before the call is enqueued.
   std::shared_ptr<const Window> send_memory, recv_memory;
+  std::shared_ptr<const OwnKernelCall> own_kernel{};     // that `buffers` names
   std::chrono::steady_clock::time_point begin{}, end{};  // of the preparation, for traces
 
   /// It is one end of a message, or planned like one.
   bool is_message() const { return call.collective == Collective::send_recv; }
   /// It is a put, a get, a signal or a wait for one, of which the peer is not told.
   bool is_one_sided() const { return buffers.one_sided.kind != Buffers::OneSided::Kind::none; }
+  /// Calls `body(window)` for all symmetric memory that it uses.
+  template <class Body>
+  void for_each_window(Body body) const {
+    for (const auto* const memory : {&send_memory, &recv_memory})
+      if (*memory != nullptr) body(*memory);
+    if (own_kernel != nullptr)
+      for (const auto& memory : own_kernel->memory) body(memory);
+  }
   /// The peer is told of it, and nothing is sent.
   bool is_empty_message() const { return is_message() && call.count == 0 && !is_one_sided(); }
 };

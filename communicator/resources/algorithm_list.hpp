@@ -9,17 +9,18 @@
 
 namespace plait {
 
-/// Numbered alike on all ranks, the one of one-sided calls last. An algorithm that is registered
+/// Numbered alike on all ranks, those that no call may choose last. An algorithm that is registered
 /// later serves later communicators.
 class AlgorithmList {
  public:
   AlgorithmList() {
     for (const auto& algorithm : Registry::instance().all()) algorithms_.push_back(algorithm.get());
-    algorithms_.push_back(Registry::instance().one_sided.get());
+    for (const auto* other : {&Registry::instance().one_sided, &Registry::instance().own_kernels})
+      algorithms_.push_back(other->get());
   }
   /// Those that a call may choose.
   std::vector<const Algorithm*> choices() const {
-    return {algorithms_.begin(), algorithms_.end() - 1};
+    return {algorithms_.begin(), algorithms_.end() - 2};
   }
   const std::vector<const Algorithm*>& all() const noexcept { return algorithms_; }
   std::vector<std::string> names() const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "plait/call.hpp"
@@ -12,6 +13,8 @@ namespace plait {
 
 class CommunicatorState;
 class Window;
+struct KernelLaunch;
+struct WindowView;
 
 /// Which calls take the algorithms that need symmetric memory.
 enum class WindowUse {
@@ -79,6 +82,15 @@ class CallsOnWindows {
   void wait_signal(int peer, std::uint32_t signals = 1, StreamRef stream = {},
                    const CallOptions& options = {});
 
+  /// Where rank `rank`'s memory of the window begins in this rank's address space, for kernels; on
+  /// the host, for any code. Local. `Error(invalid_argument)` as for `put`, `Error(unsupported)` if
+  /// this rank can't load and store it.
+  void* peer(const std::shared_ptr<Window>& window, int rank) const;
+
+  // The insides of plait/kernel.hpp.
+  WindowView view(const std::shared_ptr<Window>& window) const;
+  void launch(const KernelLaunch& launch, StreamRef stream);
+
  protected:
   CallsOnWindows() = default;
   ~CallsOnWindows() = default;
@@ -87,6 +99,8 @@ class CallsOnWindows {
 
  private:
   CommunicatorState& state(std::string_view call) const;
+  void check_reached(std::string_view what, const std::shared_ptr<Window>& window,
+                     std::optional<int> rank) const;
 };
 
 }  // namespace plait

@@ -142,6 +142,37 @@ TEST_F(CudaAttach, FreedMemoryIsNoticed) {
   CUDA(cudaFree(again));
 }
 
+/// Of all kinds of captures, the one that refuses most: no thread of the process may allocate.
+TEST_F(CudaAttach, BesideACapture) {
+  void* memory = nullptr;
+  CUDA(cudaMalloc(&memory, bytes));
+  cudaStream_t stream = nullptr;
+  CUDA(cudaStreamCreate(&stream));
+  std::optional<Communicator> part, twin;
+  std::shared_ptr<Window> window;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  const auto expect_capture = [&](const char* after) {
+    cudaStreamCaptureStatus status{};
+    EXPECT_EQ(cudaStreamIsCapturing(stream, &status), cudaSuccess) << after;
+    EXPECT_EQ(status, cudaStreamCaptureStatusActive) << after;
+  };
+  comm().all_reduce(memory, memory, count, DataType::f32, ReduceOp::max, stream);
+  expect_capture("a call");
+  part = comm().split(0, -comm().rank());
+  expect_capture("split");
+  twin = comm().duplicate();
+  expect_capture("duplicate");
+  window = twin->attach(memory, bytes);
+  expect_capture("attach");
+  cudaGraph_t graph = nullptr;
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  expect_sum(*twin, static_cast<float*>(memory), count, 5);
+  twin->detach(window);
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaStreamDestroy(stream));
+  CUDA(cudaFree(memory));
+}
+
 TEST_F(CudaAttach, LeavesNothingAndIsFast) {
   const auto milliseconds = [&](const std::function<void()>& body) {
     MPI_Barrier(MPI_COMM_WORLD);

@@ -178,8 +178,9 @@ def unfinished_write_back(function: Function, write_back: int) -> Iterator[Probl
                     " overtake what is written back"
                 ),
             )
-        elif not instruction.named("global_store_dword") or (
-            function.arch != "gfx90a" and not SYSTEM & instruction.bits
+        elif not is_arrival(instruction) and (
+            not instruction.named("global_store_dword")
+            or (function.arch != "gfx90a" and not SYSTEM & instruction.bits)
         ):
             yield (
                 write_back,
@@ -254,7 +255,11 @@ def signals_unheard(function: Function) -> Iterator[Problem]:
 def scope(function: Function) -> Iterator[Problem]:
     for i, instruction in enumerate(function.instructions):
         if instruction.is_atomic:
-            own = "_atomic_cmpswap" in instruction.name or is_count(instruction)
+            own = (
+                "_atomic_cmpswap" in instruction.name
+                or is_count(instruction)
+                or is_arrival(instruction)
+            )
             if not own and "sc1" not in instruction.bits:
                 yield (
                     i,
@@ -292,6 +297,11 @@ def is_count(instruction: Instruction) -> bool:
         and "glc" not in instruction.bits
         and "sc0" not in instruction.bits
     )
+
+
+def is_arrival(instruction: Instruction) -> bool:
+    """A block that counts itself among those of its rank (`arrive` of backends/hip/gcn.hpp)."""
+    return instruction.named("global_atomic_inc")
 
 
 def barrier(function: Function) -> Iterator[Problem]:

@@ -72,6 +72,11 @@ run_ranks 3 "$work/own_reduction-build/own_reduction" | tee "$work/said"
 [ "$(grep -c ', 0 of 1000 rows are wrong' "$work/said")" = 3 ] ||
   fail "not all three ranks are right"
 
+say "an own kernel"
+make_project own_kernel
+run_ranks 3 "$work/own_kernel-build/smooth" | tee "$work/said"
+grep -qxF 'rank 1: 0.5 1 ... 1.5' "$work/said" || fail "the cells are wrong"
+
 say "a plug-in"
 make_project plugin
 PLAIT_PLUGINS=$(find "$work/plugin-build" -name slices.so)

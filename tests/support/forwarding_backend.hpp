@@ -104,6 +104,7 @@ class ForwardingBackend : public Backend {
     return target_->share(kernel, shape, args);
   }
   void load_kernels() override { target_->load_kernels(); }
+  void load(KernelHandle kernel) override { target_->load(kernel); }
 
  private:
   std::shared_ptr<Backend> target_;

@@ -1,0 +1,120 @@
+#include "communicator/calls/kernel_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "communicator/calls/call_checks.hpp"
+#include "communicator/groups/open_group.hpp"
+#include "communicator/observe/own_kernel_names.hpp"
+
+namespace plait {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(ErrorCode code, int rank, fmt::format_string<Args...> format,
+                         Args&&... args) {
+  throw Error(code, fmt::format("launch: rank {}: {}", rank,
+                                fmt::format(format, std::forward<Args>(args)...)));
+}
+
+}  // namespace
+
+/// On the host, threads of a block are only many if the user wants to test races among them.
+LaunchShape KernelCalls::fitted(LaunchShape shape) const {
+  using enum ErrorCode;
+  const int rank = own_.rank();
+  const Topology& topology = own_.selector.topology();
+  const auto most = KernelSetting::max_blocks;
+  if (shape.blocks == 0 || shape.blocks > most)
+    refuse(invalid_argument, rank, "{} blocks, and a kernel has 1 to {}", shape.blocks, most);
+  if (topology.backend == BackendKind::host) {
+    shape.threads = topology.block_threads;
+    return shape;
+  }
+  if (shape.threads == 0 || shape.threads > topology.max_block_threads)
+    refuse(invalid_argument, rank, "{} threads per block, and a block has 1 to {}", shape.threads,
+           topology.max_block_threads);
+  return shape;
+}
+
+PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream stream) {
+  using enum ErrorCode;
+  const int rank = own_.rank();
+  path_.check_again("launch", stream, {});
+  if (own_.nodes.are_several()) refuse(unsupported, rank, "own kernels need all ranks on one node");
+  if (own_.size() > KernelSetting::most_ranks)
+    refuse(unsupported, rank, "own kernels take up to {} ranks", KernelSetting::most_ranks);
+  const KernelHandle kernel = own_.backend->find_kernel(launch.name, DataType::u8);
+  if (kernel == nullptr)
+    refuse(invalid_argument, rank, "{} was not compiled for {}, but only for the host",
+           describe_own_kernel(number_of_own_kernel(launch.name)),
+           name_of(own_.backend->info().backend));
+  const DeviceScope device(*own_.backend);
+  if (loaded_.insert(kernel).second) own_.backend->load(kernel);
+  auto work = std::make_shared<OwnKernelCall>();
+  work->kernel = {launch.name, {launch.args.begin(), launch.args.end()}};
+  for (const WindowView& view : launch.views) {
+    auto window = own_.heap.find(view.own, 1);
+    if (window == nullptr || window->is_stale())
+      refuse(invalid_argument, rank, "a view of memory at {} that this communicator does not have",
+             static_cast<const void*>(view.own));
+    work->memory.push_back(std::move(window));
+  }
+  PreparedCall prepared;
+  prepared.call = {.collective = Collective::barrier,
+                   .type = DataType::u8,
+                   .count = number_of_own_kernel(launch.name)};
+  prepared.buffers.own_kernel = &work->kernel;
+  prepared.algorithm = Registry::instance().own_kernels.get();
+  prepared.shape = fitted(launch.shape);
+  prepared.own_kernel = std::move(work);
+  return prepared;
+}
+
+void KernelCalls::agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const {
+  path_.agree_on_call(refusal, [&] {
+    check_agreement(*own_.bootstrap,
+                    fmt::format("{} in {} blocks of {} threads",
+                                describe_own_kernel(number_of_own_kernel(launch.name)),
+                                launch.shape.blocks, launch.shape.threads),
+                    ArrayOrder::unsaid);
+  });
+}
+
+/// With PLAIT_CHECK=1 the ranks compare it at the group's end.
+void KernelCalls::add_to(OpenGroup& group, const KernelLaunch& launch, NativeStream stream) {
+  PreparedCall prepared;
+  const auto look = [&] { prepared = prepare(launch, stream); };
+  if (own_.settings.check_calls) {
+    const std::optional<Error> refusal = refusal_of(look);
+    group.compare_at_end(path_, [this, refusal, name = launch.name, shape = launch.shape] {
+      agree(refusal, {.name = name, .shape = shape, .args = {}, .views = {}});
+    });
+    if (refusal) return;
+  } else {
+    look();
+  }
+  group.add_prepared(path_, prepared, stream);
+}
+
+void KernelCalls::call(const KernelLaunch& launch, StreamRef stream) {
+  const auto refused = [] { return RefusedNumbers{.collective = true}; };
+  if (OpenGroup& group = OpenGroup::of_thread(); group.is_open()) {
+    const bool added = group.add(path_, [&] { add_to(group, launch, stream.native()); });
+    if (!added || own_.settings.check_calls) group.refuse(path_, refused());
+    return;
+  }
+  PlanOfOneCall plan(kept_);
+  GroupedCall& only = plan->calls.emplace_back();
+  path_.or_refuse(refused, [&] {
+    const auto look = [&] { only.call = prepare(launch, stream.native()); };
+    if (own_.settings.check_calls) agree(refusal_of(look), launch);
+    else look();
+  });
+  only.stream = own_.backend->resolve(stream.native());
+  path_.plan_steps(*plan);
+  path_.submit(*plan, {});
+}
+
+}  // namespace plait

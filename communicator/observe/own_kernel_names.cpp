@@ -1,0 +1,36 @@
+#include "communicator/observe/own_kernel_names.hpp"
+
+#include "backends/host/host_kernels.hpp"
+
+namespace plait {
+namespace {
+
+/// Of "... [with Kernel = Shift; A = {...}]", as g++ has it, or "... [Kernel = Shift, A = <...>]".
+std::string_view type_in(std::string_view name) {
+  constexpr std::string_view before = "Kernel = ";
+  const std::size_t begin = name.find(before);
+  if (begin == std::string_view::npos) return name;
+  name.remove_prefix(begin + before.size());
+  return name.substr(0, name.find_first_of(";,]"));
+}
+
+}  // namespace
+
+/// FNV-1a.
+std::uint64_t number_of_own_kernel(std::string_view name) {
+  std::uint64_t number = 0xcbf29ce484222325u;
+  for (const char letter : name)
+    number = (number ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  return number;
+}
+
+std::string describe_own_kernel(std::uint64_t number) {
+  std::string found = "another kernel";
+  KernelTable<host::HostKernel>::instance().for_each([&](const auto& key, const auto&) {
+    if (number_of_own_kernel(key.first) == number)
+      found = "kernel " + std::string(type_in(key.first));
+  });
+  return found;
+}
+
+}  // namespace plait

@@ -1,0 +1,168 @@
+// Kernels of a program's own: peers' memory, signals, barriers and sums, by ranks that are threads,
+// and the errors of wrong ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "communicator/own_kernels/checks.hpp"
+#include "communicator/own_kernels/kernels.hpp"
+#include "fault/deadline.hpp"
+#include "plait/group.hpp"
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "support/pretend_nodes.hpp"
+
+namespace plait::test {
+namespace {
+
+using testing::HasSubstr;
+
+class OwnKernels : public ForRanks {
+ protected:
+  static void run(const std::function<void(Communicator&, int)>& body,
+                  const CommunicatorOptions& options = {}) {
+    run_ranks(ranks(), body, options);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, OwnKernels, testing::Values(1, 2, 3, 4, 8), TestName());
+
+TEST_P(OwnKernels, LoadPeersMemory) {
+  run([](Communicator& comm, int) { check_shift(comm); });
+}
+TEST_P(OwnKernels, AreCaptured) {
+  run([](Communicator& comm, int) { check_shift_in_graphs(comm); });
+}
+TEST_P(OwnKernels, StandInGroups) {
+  run([](Communicator& comm, int) { check_shift_in_groups(comm); });
+}
+TEST_P(OwnKernels, SignalAndWait) {
+  run([](Communicator& comm, int) { check_all_to_all(comm); });
+}
+TEST_P(OwnKernels, Sum) {
+  run([](Communicator& comm, int) { check_sums(comm); });
+}
+
+TEST_P(OwnKernels, SeeAttachedMemory) {
+  run([](Communicator& comm, int rank) {
+    const std::size_t count = 5000, shift = 4 * static_cast<std::size_t>(rank);
+    Backend& backend = backend_of(comm);
+    auto* const memory = static_cast<std::uint32_t*>(backend.allocate(2 * count * sizeof(int)));
+    const auto window = comm.attach(memory + shift, count * sizeof(int));
+    DeviceValues<std::uint32_t> to(comm, count);
+    std::vector<std::uint32_t> mine(count), next(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      mine[i] = static_cast<std::uint32_t>(hash(7, static_cast<std::uint64_t>(rank), i));
+      next[i] = static_cast<std::uint32_t>(
+          hash(7, static_cast<std::uint64_t>((rank + 1) % comm.size()), i));
+    }
+    comm.copy(memory + shift, mine.data(), count * sizeof(int));
+    const auto view = view_of<std::uint32_t>(comm, window);
+    launch_shift(comm, {}, {3, 32}, view, to.data(), count);
+    EXPECT_EQ(to.get(), next);
+    if (target() == BackendKind::host) {
+      EXPECT_EQ(comm.peer(window, rank), view.own());
+      EXPECT_EQ(comm.peer(window, (rank + 1) % comm.size()), view[view.after()]);
+    }
+    comm.detach(window);
+    expect_invalid(
+        [&] {
+          launch_shift(comm, {}, {3, 32}, view, to.data(), count);
+        },
+        "launch: rank", "a view of memory");
+    expect_invalid([&] { view_of<std::uint32_t>(comm, window); }, "view_of: rank");
+    comm.synchronize();
+    backend.deallocate(memory);
+  });
+}
+
+TEST_P(OwnKernels, BadLaunchesAreRefused) {
+  run([](Communicator& comm, int) {
+    DeviceValues<std::uint32_t> from(comm, 8), to(comm, 8);
+    const auto view = view_of(comm, from.buffer());
+    const auto launch = [&](LaunchShape shape) {
+      return [&, shape] { launch_shift(comm, {}, shape, view, to.data(), 8); };
+    };
+    expect_invalid(launch({0, 32}), "launch: rank", "0 blocks");
+    expect_invalid(launch({257, 32}), "257 blocks", "1 to 256");
+    expect_invalid(in_a_group(launch({0, 32})), "0 blocks");
+    if (target() != BackendKind::host) expect_invalid(launch({1, 4096}), "4096 threads");
+    expect_invalid([&] { comm.peer(from.buffer().window(), comm.size()); }, "there is no rank");
+    expect_invalid([&] { view_of<int>(comm, nullptr); }, "null");
+    launch({2, 32})();
+    comm.synchronize();
+  });
+}
+
+/// The sentence names the rank, the block and the slot.
+class WrongKernels : public testing::TestWithParam<std::pair<Wrong::Way, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongKernels,
+    testing::Values(
+        std::pair{Wrong::Way::no_signal, "in slot 3 (expected 1, saw 0)"},
+        std::pair{Wrong::Way::other_slot, "in slot 3 (expected 1, saw 0)"},
+        std::pair{Wrong::Way::no_such_slot, "in a slot or for a rank that there is not"},
+        std::pair{Wrong::Way::no_such_rank, "in a slot or for a rank that there is not"},
+        std::pair{Wrong::Way::no_barrier, "in a barrier"},
+        std::pair{Wrong::Way::no_sum, "in a sum"}));
+
+TEST_P(WrongKernels, EndAtTheDeadline) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  const auto& [way, where] = GetParam();
+  run_ranks(2, impatient(), [&, way = way, where = where](Communicator& comm, int) {
+    DeviceValues<std::uint32_t> memory(comm, 8);
+    launch_wrong(comm, {}, {1, 32}, way, view_of(comm, memory.buffer()));
+    comm.barrier();
+    const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
+    EXPECT_THAT(text, HasSubstr("(own_kernel)"));
+    EXPECT_THAT(text, HasSubstr("block 0"));
+    EXPECT_THAT(text, HasSubstr(where));
+  });
+}
+
+TEST(OwnKernelsThatDiffer, AreNamed) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, impatient(), [](Communicator& comm, int rank) {
+    DeviceValues<std::uint32_t> memory(comm, 8), to(comm, 8);
+    const auto view = view_of(comm, memory.buffer());
+    const std::string text = message_of(ErrorCode::mismatch, [&] {
+      if (rank == 0) launch_shift(comm, {}, {1, 32}, view, to.data(), 8);
+      else launch_wrong(comm, {}, {1, 32}, Wrong::Way::no_signal, view);
+      comm.synchronize();
+    });
+    EXPECT_THAT(text, HasSubstr("Shift"));
+    EXPECT_THAT(text, HasSubstr("Wrong"));
+  });
+}
+
+TEST(OwnKernelsOfOneRank, NameTheOther) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, impatient(), [](Communicator& comm, int rank) {
+    DeviceValues<std::uint32_t> memory(comm, 8), to(comm, 8);
+    if (rank == 1) return stay(comm);
+    launch_shift(comm, {}, {1, 32}, view_of(comm, memory.buffer()), to.data(), 8);
+    const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
+    EXPECT_THAT(text, HasSubstr("rank 1"));
+    EXPECT_THAT(text, HasSubstr("Shift"));
+  });
+}
+
+TEST(OwnKernelsOnNodes, AreRefused) {
+  if (target() != BackendKind::host) GTEST_SKIP() << "the same on all targets";
+  run_on_nodes(nodes_of({1, 1}), {}, 64, [](Communicator& comm, Arena&) {
+    const auto memory = comm.allocate<std::uint32_t>(8);
+    expect_throws(
+        ErrorCode::unsupported, [&] { view_of(comm, memory); }, "view_of");
+    EXPECT_NO_THROW(comm.peer(memory.window(), comm.rank()));
+    expect_throws(
+        ErrorCode::unsupported,
+        [&] {
+          launch_wrong(comm, {}, {1, 32}, Wrong::Way::no_sum, {});
+        },
+        "launch", "one node");
+  });
+}
+
+}  // namespace
+}  // namespace plait::test
