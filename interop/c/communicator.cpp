@@ -218,6 +218,15 @@ plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {
   });
 }
 
+plait_status plait_buffer_peer(plait_buffer buffer, int rank, void** pointer) {
+  constexpr const char* call = "plait_buffer_peer";
+  return guarded(call, [&] {
+    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
+    const auto owner = Communicators::instance().pin(call, allocation->owner);
+    needed(call, pointer, "pointer") = owner->comm.peer(allocation->window, rank);
+  });
+}
+
 plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes) {
   constexpr const char* call = "plait_buffer_bytes";
   return guarded(call, [&] {

@@ -105,6 +105,17 @@ void attached_memory(void) {
   INVALID(plait_buffer_detach(buffer), "plait_buffer_detach", "buffer", "has been destroyed");
   OK(plait_buffer_allocate(comm, 64, &buffer));
   INVALID(plait_buffer_detach(buffer), "detach: rank 0", "not attached");
+  INVALID(plait_buffer_peer(buffer, ranks, &pointer), "there is no rank");
+  INVALID(plait_buffer_peer(buffer, 0, NULL), "pointer is NULL");
+  OK(plait_buffer_pointer(buffer, &pointer));
+  *(double*)pointer = value(rank, 3, 0);
+  OK(plait_barrier(comm, stream));
+  OK(plait_synchronize(comm, stream));
+  for (i = 0; i < (size_t)ranks; ++i) {
+    OK(plait_buffer_peer(buffer, (int)i, &pointer));
+    CHECK(*(double*)pointer == value((int)i, 3, 0));
+  }
+  OK(plait_barrier(comm, stream));
   OK(plait_buffer_free(buffer));
   free(memory);
 }
