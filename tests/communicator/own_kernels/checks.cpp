@@ -99,8 +99,8 @@ void check_shift_in_groups(Communicator& comm) {
     }
     words.expect(seed);
     others.expect(50 + seed);
-    const int n = comm.size();
-    EXPECT_EQ(values.get(), std::vector<float>(1000, static_cast<float>(n * (n + 1) / 2)));
+    const int n = comm.size(), sum = n * (n + 1) / 2;
+    EXPECT_EQ(values.get(), std::vector<float>(1000, static_cast<float>(sum)));
   }
 }
 

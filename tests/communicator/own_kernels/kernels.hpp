@@ -77,7 +77,7 @@ struct Sums {
       rounded[0] += static_cast<double>(values[i]) * 1e-3;
     }
     std::uint64_t block[3] = {whole[0], whole[1], whole[2]};
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 50; ++round) {
       if (!here.sum(block)) return;
       if (!here.sum(rounded)) return;
       rounded[0] *= 0.7;

@@ -270,8 +270,8 @@ class Here {
       values[k] = all[k];
       for (int r = 1; r < s_.ranks; ++r) values[k] += all[static_cast<unsigned>(r) * Count + k];
     }
+    // Read again, by all threads, behind the barriers of the next `add_threads`.
     if (dev_.thread() == 0) s_.round_numbers[round] = epoch.value;
-    dev_.sync();
     return true;
   }
   PLAIT_DEVICE Packet* packet(int owner, unsigned round, Epoch epoch, int writer,
