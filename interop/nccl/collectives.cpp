@@ -79,9 +79,10 @@ Buffers own_buffers(const Wish& wish, const std::shared_ptr<Comm>& comm, Communi
   if (!is_used(facts.send, wish.send) || (send_is_aligned && !needs.apart && !needs.factor))
     return buffers;
   // The result takes as much room as the product, and comes later. In a group, which may fail, it
-  // comes too early.
+  // comes too early. In a window, the root's product would lie where the others have theirs not.
   if (needs.factor && send_is_aligned && facts.send.size == facts.recv.size &&
       is_used(facts.recv, wish.recv) && !Group::of_thread().is_open() &&
+      !own.is_symmetric(buffers.recv, 1) &&
       (wish.send == buffers.recv || are_disjoint(wish.send, buffers.recv, send_bytes(whole)))) {
     buffers.send = multiplied(wish.send, buffers.recv);
     return buffers;
@@ -178,6 +179,10 @@ Result collective(const Wish& wish) noexcept {
     if (wish.config != nullptr) options = call_options(wish.name, wish.config);
     Needs needs;
     if (wish.op != op_sum) needs.factor = set_op(wish.name, *comm, wish.op, call);
+    // In a window all ranks multiply, or none: if some had their copies, and others their windows,
+    // they would choose different algorithms.
+    if (needs.factor && is_one(*needs.factor) && !own.is_symmetric(wish.send, 1))
+      needs.factor.reset();
     enqueue_between(wish, comm, own, call, needs, [&](const void* send, void* recv) {
       if (!enqueue_in_window(own, call, send, recv, wish.stream, options))
         own.enqueue(call, send, recv, wish.stream, options);

@@ -33,6 +33,8 @@ std::uint64_t one(DataType type) {
 
 }  // namespace
 
+bool is_one(const PreMulSum& op) { return op.from == nullptr && op.bits == one(op.type); }
+
 std::optional<PreMulSum> set_op(const char* name, Comm& comm, OpNumber op, Call& call) {
   constexpr std::array ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
                               ReduceOp::avg};
@@ -41,7 +43,7 @@ std::optional<PreMulSum> set_op(const char* name, Comm& comm, OpNumber op, Call&
     call.op = ops[static_cast<std::size_t>(op)];
     return std::nullopt;
   }
-  auto made = comm.find(op);
+  const auto made = comm.find(op);
   if (!made)
     refuse(name, fmt::format("{} is no operation of this communicator: they are 0 to {}, and what "
                              "ncclRedOpCreatePreMulSum has made and ncclRedOpDestroy has not ended",
@@ -51,7 +53,6 @@ std::optional<PreMulSum> set_op(const char* name, Comm& comm, OpNumber op, Call&
                              name_of(call.type)));
   // Ranks may have different factors, and kernels know only one: each multiplies its own.
   call.op = ReduceOp::sum;
-  if (made->from == nullptr && made->bits == one(made->type)) made.reset();
   return made;
 }
 

@@ -9,5 +9,7 @@ namespace plait::nccl {
 /// Writes the operation into `call`, whose type is set. Returns what the rank's elements are
 /// multiplied by before that, if they are.
 std::optional<PreMulSum> set_op(const char* name, Comm& comm, OpNumber op, Call& call);
+/// Whether it is known to multiply by 1.
+bool is_one(const PreMulSum& op);
 
 }  // namespace plait::nccl

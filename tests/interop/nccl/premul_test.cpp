@@ -148,6 +148,62 @@ TEST_P(PreMulSumOn, EveryTypeWithAFactorOfEachRank) {
   });
 }
 
+/// A factor of 1 multiplies nothing, but in a window all ranks must do the same.
+TEST_P(PreMulSumOn, InWindows) {
+  on_ranks(GetParam(), [&](int rank, CommHandle comm) {
+    constexpr std::size_t size = 700;
+    const auto n = static_cast<std::size_t>(GetParam()), at = static_cast<std::size_t>(rank);
+    void* memory = nullptr;
+    WindowHandle window = nullptr;
+    OK(ncclMemAlloc(&memory, (2 * n + 2) * size * sizeof(std::int32_t)));
+    OK(ncclCommWindowRegister(comm, memory, (2 * n + 2) * size * sizeof(std::int32_t), &window,
+                              window_for_collectives));
+    auto* const send = static_cast<std::int32_t*>(memory);
+    std::int32_t* const recv = send + n * size;
+    const auto right = [&](int call, std::size_t i) {
+      std::int64_t sum = 0;
+      for (int peer = 0; peer < GetParam(); ++peer)
+        sum += static_cast<std::int64_t>(test_hash(call, peer, i) % 1000) * (peer + 1);
+      return static_cast<std::int32_t>(sum);
+    };
+    int call = 0;
+    for (const bool grouped : {false, true})
+      for (const int kind : {0, 1, 2, 3}) {
+        ++call;
+        for (std::size_t i = 0; i < n * size; ++i)
+          send[i] = static_cast<std::int32_t>(test_hash(call, rank, i) % 1000);
+        std::int32_t factor = rank + 1;
+        OpNumber op = 0;
+        OK(ncclRedOpCreatePreMulSum(&op, &factor, int32, scalar_on_host, comm));
+        if (grouped) {
+          OK(ncclGroupStart());
+        }
+        if (kind == 0) {
+          OK(ncclAllReduce(send, recv, size, int32, op, comm, nullptr));
+        }
+        if (kind == 1) {
+          OK(ncclAllReduce(send, send, size, int32, op, comm, nullptr));
+        }
+        if (kind == 2) {
+          OK(ncclReduce(send, recv, size, int32, op, 0, comm, nullptr));
+        }
+        if (kind == 3) {
+          OK(ncclReduceScatter(send, recv, size, int32, op, comm, nullptr));
+        }
+        OK(ncclRedOpDestroy(op, comm));
+        if (grouped) {
+          OK(ncclGroupEnd());
+        }
+        const std::int32_t* const got = kind == 1 ? send : recv;
+        for (std::size_t i = 0; i < size && (kind != 2 || rank == 0); ++i)
+          ASSERT_EQ(got[i], right(call, kind == 3 ? at * size + i : i)) << kind << grouped;
+        check_sum(comm, rank, GetParam());
+      }
+    OK(ncclCommWindowDeregister(comm, window));
+    OK(ncclMemFree(memory));
+  });
+}
+
 TEST(PreMulSum, IsOfOneTypeAndOneCommunicator) {
   on_ranks(1, [](int, CommHandle comm) {
     const OwnRanks other(1);
