@@ -91,9 +91,9 @@ void* CallsOnWindows::peer(const std::shared_ptr<Window>& window, int rank) cons
   check_reached("peer", window, rank);
   return window->peer(rank);
 }
-WindowView CallsOnWindows::view(const std::shared_ptr<Window>& window) const {
+PeerWindow CallsOnWindows::view(const std::shared_ptr<Window>& window) const {
   check_reached("view_of", window, {});
-  return window->view();
+  return {window->view(), state("view_of").resources.size(), window->number()};
 }
 void CallsOnWindows::launch(const KernelLaunch& launch, StreamRef stream) {
   CommunicatorState& own = state("launch");

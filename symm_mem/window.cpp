@@ -219,6 +219,12 @@ std::shared_ptr<Window> SymmetricHeap::at(const void* pointer) const {
   return window && window->serves_collectives() ? window : nullptr;
 }
 
+std::shared_ptr<Window> SymmetricHeap::numbered(std::size_t number) const {
+  for (const auto& [begin, entry] : windows_)
+    if (auto window = entry.window.lock(); window && window->number() == number) return window;
+  return nullptr;
+}
+
 std::shared_ptr<Window> SymmetricHeap::find(const void* pointer, std::size_t bytes) const {
   auto window = at(pointer);
   if (!window) return nullptr;

@@ -175,6 +175,8 @@ class SymmetricHeap {
   /// The window that holds [pointer, pointer + bytes) in this rank's copy, or null. Local: never
   /// communicates.
   std::shared_ptr<Window> find(const void* pointer, std::size_t bytes) const;
+  /// The window of this number, or null. Local.
+  std::shared_ptr<Window> numbered(std::size_t number) const;
   /// Whether it is a living window of this heap: allocated, or attached and not detached.
   bool owns(const Window& window) const;
   /// This rank's copies of all windows; null on one node.

@@ -78,7 +78,7 @@ struct AlgorithmGrant {
 /// A kernel of the program's own and its arguments, which begin with a `KernelSetting` that the
 /// launch fills in.
 struct OwnKernel {
-  std::string_view name;  // of its family; lives as long as the process
+  KernelHandle kernel = nullptr;
   std::vector<std::byte> args;
 };
 
@@ -192,8 +192,8 @@ class LaunchContext {
   }
 
   /// Launches a kernel of the program's own.
-  void launch_own(StaticName name, LaunchShape shape, std::span<const std::byte> args) {
-    launch_bytes(name, KernelUse::single, DataType::u8, shape, args);
+  void launch_own(KernelHandle kernel, LaunchShape shape, std::span<const std::byte> args) {
+    launch_kernel(kernel, shape, args, 0);
   }
 
   /// The most bytes of work that one launch can have.
@@ -246,6 +246,8 @@ class LaunchContext {
   }
   void launch_bytes(StaticName family, KernelUse use, DataType type, LaunchShape shape,
                     std::span<const std::byte> args, std::size_t unused = 0);
+  void launch_kernel(KernelHandle kernel, LaunchShape shape, std::span<const std::byte> args,
+                     std::size_t unused);
 
   const LaunchSetting& setting_;
   NativeStream stream_;

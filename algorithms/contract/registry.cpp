@@ -63,7 +63,12 @@ void LaunchContext::launch_bytes(StaticName family, KernelUse use, DataType type
     throw Error(ErrorCode::unsupported,
                 fmt::format("{}: no kernel for {} on {}", family, name_of(type),
                             name_of(backend.info().backend)));
-  backend.launch(kernel, shape, args.data(), args.size() - unused, watch_, stream_);
+  launch_kernel(kernel, shape, args, unused);
+}
+
+void LaunchContext::launch_kernel(KernelHandle kernel, LaunchShape shape,
+                                  std::span<const std::byte> args, std::size_t unused) {
+  setting_.backend.launch(kernel, shape, args.data(), args.size() - unused, watch_, stream_);
   if (setting_.record != nullptr) setting_.record->add(kernel, shape, args, unused);
   ++setting_.statistics.launches;
   setting_.work.launched(stream_);

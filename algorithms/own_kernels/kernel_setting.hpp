@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backends/device/device.hpp"
+#include "plait/types.hpp"
 
 namespace plait {
 
@@ -41,12 +42,20 @@ struct KernelSetting {
 /// The name of the algorithm that launches such kernels.
 inline constexpr char own_kernel_name[] = "own_kernel";
 
+/// What a view of a window holds.
+struct PeerWindow {
+  WindowView window{};
+  int ranks = 0;
+  std::size_t number = 0;  // of the window in its communicator
+};
+
 /// What plait::launch asks of a communicator.
 struct KernelLaunch {
-  std::string_view name;  // of the kernel; lives as long as the process
+  std::string_view name;               // of the kernel
+  const void* (*kernel)(BackendKind);  // its KernelHandle; null: not compiled for the target
   LaunchShape shape;
-  std::span<const std::byte> args;    // they begin with a `KernelSetting`
-  std::span<const WindowView> views;  // those arguments that are views
+  std::span<const std::byte> args;       // they begin with a `KernelSetting`
+  std::span<const std::size_t> windows;  // the numbers of those that arguments view
 };
 
 }  // namespace plait

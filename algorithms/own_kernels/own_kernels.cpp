@@ -48,7 +48,7 @@ class OwnKernels final : public Algorithm {
     alignas(__STDCPP_DEFAULT_NEW_ALIGNMENT__) std::array<std::byte, max_kernel_args> args;
     std::memcpy(args.data(), kernel.args.data(), kernel.args.size());
     std::memcpy(args.data(), &setting, sizeof(setting));
-    context.launch_own(StaticName::lasting(kernel.name), shape, {args.data(), kernel.args.size()});
+    context.launch_own(kernel.kernel, shape, {args.data(), kernel.args.size()});
   }
 
  private:

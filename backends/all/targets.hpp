@@ -3,23 +3,55 @@
 #include <string_view>
 
 #include "backends/host/instantiate.hpp"
+#include "plait/types.hpp"
 #undef PLAIT_INSTANTIATE  // each target has its own
-#if defined(__HIP__) || defined(__HIP_PLATFORM_NVIDIA__)
+#if defined(__HIP__) || (defined(__CUDACC__) && defined(__HIP_PLATFORM_NVIDIA__))
 #include "backends/hip/instantiate.hpp"
+#define PLAIT_TARGETS for_hip
 #elif defined(__CUDACC__)
 #include "backends/cuda/instantiate.cuh"
+#define PLAIT_TARGETS for_cuda
+#else
+#define PLAIT_TARGETS for_host
 #endif
 
 namespace plait {
+// A name of its own for each set of targets, so that files of two compilers may be linked.
+inline namespace PLAIT_TARGETS {
 
-template <class Kernel, class Args>
-void add_for_all_targets(std::string_view name) {
-  host::add_kernel<Kernel, Args>(name, DataType::u8);
-#if defined(__HIP__) || defined(__HIP_PLATFORM_NVIDIA__)
-  gpu::add_kernel<hip::KernelTarget, Kernel, Args>(name, DataType::u8);
+#if defined(__HIP__) || (defined(__CUDACC__) && defined(__HIP_PLATFORM_NVIDIA__))
+using GpuTarget = hip::KernelTarget;
 #elif defined(__CUDACC__)
-  gpu::add_kernel<cuda::KernelTarget, Kernel, Args>(name, DataType::u8);
+using GpuTarget = cuda::KernelTarget;
 #endif
-}
 
+/// The kernels of all targets that this file is compiled for.
+template <class Kernel, class Args>
+class KernelOfTargets {
+ public:
+  /// Null: not compiled for it.
+  static const void* of(BackendKind target) {
+    if (target == BackendKind::host) return &host_;
+#if defined(__HIP__) || defined(__CUDACC__)
+    return &gpu_;
+#else
+    return nullptr;
+#endif
+  }
+  /// So that communicators load it when they are made.
+  static void add(std::string_view name) {
+    host::add_kernel<Kernel, Args>(name, DataType::u8);
+#if defined(__HIP__) || defined(__CUDACC__)
+    gpu::add_kernel<GpuTarget, Kernel, Args>(name, DataType::u8);
+#endif
+  }
+
+ private:
+  static constexpr host::HostKernel host_ = host::run_kernel<Kernel, Args>;
+#if defined(__HIP__) || defined(__CUDACC__)
+  static inline const typename GpuTarget::Kernel gpu_ = gpu::kernel_of<GpuTarget, Kernel, Args>();
+#endif
+};
+
+}  // namespace PLAIT_TARGETS
 }  // namespace plait

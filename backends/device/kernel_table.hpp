@@ -5,6 +5,8 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,6 +16,7 @@
 
 namespace plait {
 
+/// Thread-safe.
 template <class Entry>
 class KernelTable {
  public:
@@ -22,18 +25,22 @@ class KernelTable {
   static KernelTable& instance();  // each target defines it in its .cpp
 
   void add(std::string_view family, DataType type, const Entry& entry) {
+    const std::unique_lock lock(mutex_);
     table_[{std::string(family), type}] = entry;
   }
   const Entry* find(std::string_view family, DataType type) const {
+    const std::shared_lock lock(mutex_);
     const auto it = table_.find({std::string(family), type});
     return it == table_.end() ? nullptr : &it->second;
   }
   template <class Function>
   void for_each(Function function) const {
+    const std::shared_lock lock(mutex_);
     for (const auto& [key, entry] : table_) function(key, entry);
   }
 
  private:
+  mutable std::shared_mutex mutex_;  // a library may be loaded at any time, with its kernels
   std::map<Key, Entry> table_;
 };
 

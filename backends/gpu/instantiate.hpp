@@ -88,11 +88,14 @@ typename Target::Status blocks_per_multiprocessor(int* blocks, unsigned threads,
 }
 
 template <class Target, class Kernel, class Args>
+constexpr typename Target::Kernel kernel_of() {
+  return {launch<Target, Kernel, Args>, load<Target, Kernel, Args>,
+          blocks_per_multiprocessor<Target, Kernel, Args>};
+}
+template <class Target, class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
-  KernelTable<typename Target::Kernel>::instance().add(
-      family, type,
-      {launch<Target, Kernel, Args>, load<Target, Kernel, Args>,
-       blocks_per_multiprocessor<Target, Kernel, Args>});
+  KernelTable<typename Target::Kernel>::instance().add(family, type,
+                                                       kernel_of<Target, Kernel, Args>());
 }
 
 template <class Target, template <class> class Kernel, class Args, class Entry>

@@ -13,12 +13,14 @@ void run_case(unsigned index, KernelWords& words, const Args& args, TypeList<Cas
 }
 
 template <class Kernel, class Args>
+void run_kernel(KernelWords& words, const void* given) {
+  const Args& args = *static_cast<const Args*>(given);
+  using Cases = HostCases<Kernel, Args>;
+  run_case(Cases::index(args), words, args, typename Cases::List{});
+}
+template <class Kernel, class Args>
 void add_kernel(std::string_view family, DataType type) {
-  KernelTable<HostKernel>::instance().add(family, type, [](KernelWords& words, const void* given) {
-    const Args& args = *static_cast<const Args*>(given);
-    using Cases = HostCases<Kernel, Args>;
-    run_case(Cases::index(args), words, args, typename Cases::List{});
-  });
+  KernelTable<HostKernel>::instance().add(family, type, run_kernel<Kernel, Args>);
 }
 
 template <template <class> class Kernel, class Args, class Entry>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "communicator/calls/call_checks.hpp"
@@ -41,24 +42,28 @@ LaunchShape KernelCalls::fitted(LaunchShape shape) const {
 PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream stream) {
   using enum ErrorCode;
   const int rank = own_.rank();
+  const auto begin = std::chrono::steady_clock::now();
   path_.check_again("launch", stream, {});
   if (own_.nodes.are_several()) refuse(unsupported, rank, "own kernels need all ranks on one node");
   if (own_.size() > KernelSetting::most_ranks)
     refuse(unsupported, rank, "own kernels take up to {} ranks", KernelSetting::most_ranks);
-  const KernelHandle kernel = own_.backend->find_kernel(launch.name, DataType::u8);
+  const KernelHandle kernel = launch.kernel(own_.backend->info().backend);
   if (kernel == nullptr)
     refuse(invalid_argument, rank, "{} was not compiled for {}, but only for the host",
            describe_own_kernel(number_of_own_kernel(launch.name)),
            name_of(own_.backend->info().backend));
   const DeviceScope device(*own_.backend);
-  if (loaded_.insert(kernel).second) own_.backend->load(kernel);
+  if (!loaded_.contains(kernel)) {
+    own_.backend->load(kernel);
+    loaded_.insert(kernel);
+  }
   auto work = std::make_shared<OwnKernelCall>();
-  work->kernel = {launch.name, {launch.args.begin(), launch.args.end()}};
-  for (const WindowView& view : launch.views) {
-    auto window = own_.heap.find(view.own, 1);
+  work->kernel = {kernel, {launch.args.begin(), launch.args.end()}};
+  for (const std::size_t number : launch.windows) {
+    auto window = own_.heap.numbered(number);
     if (window == nullptr || window->is_stale())
-      refuse(invalid_argument, rank, "a view of memory at {} that this communicator does not have",
-             static_cast<const void*>(view.own));
+      refuse(invalid_argument, rank,
+             "a view of memory that this communicator does not have, or not any more");
     work->memory.push_back(std::move(window));
   }
   PreparedCall prepared;
@@ -69,16 +74,19 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
   prepared.algorithm = Registry::instance().own_kernels.get();
   prepared.shape = fitted(launch.shape);
   prepared.own_kernel = std::move(work);
+  prepared.begin = begin;
+  if (own_.trace) prepared.end = std::chrono::steady_clock::now();
   return prepared;
 }
 
 void KernelCalls::agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const {
   path_.agree_on_call(refusal, [&] {
-    check_agreement(*own_.bootstrap,
-                    fmt::format("{} in {} blocks of {} threads",
-                                describe_own_kernel(number_of_own_kernel(launch.name)),
-                                launch.shape.blocks, launch.shape.threads),
-                    ArrayOrder::unsaid);
+    const std::uint64_t number = number_of_own_kernel(launch.name);
+    check_agreement(
+        *own_.bootstrap,
+        fmt::format("{} (number {:x}) in {} blocks of {} threads", describe_own_kernel(number),
+                    number, launch.shape.blocks, launch.shape.threads),
+        ArrayOrder::unsaid);
   });
 }
 
@@ -89,7 +97,7 @@ void KernelCalls::add_to(OpenGroup& group, const KernelLaunch& launch, NativeStr
   if (own_.settings.check_calls) {
     const std::optional<Error> refusal = refusal_of(look);
     group.compare_at_end(path_, [this, refusal, name = launch.name, shape = launch.shape] {
-      agree(refusal, {.name = name, .shape = shape, .args = {}, .views = {}});
+      agree(refusal, {.name = name, .kernel = nullptr, .shape = shape, .args = {}, .windows = {}});
     });
     if (refusal) return;
   } else {

@@ -11,7 +11,14 @@ std::string_view type_in(std::string_view name) {
   const std::size_t begin = name.find(before);
   if (begin == std::string_view::npos) return name;
   name.remove_prefix(begin + before.size());
-  return name.substr(0, name.find_first_of(";,]"));
+  int depth = 0;  // of brackets, which may have commas in them
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (depth == 0 && (name[i] == ';' || name[i] == ',' || name[i] == ']'))
+      return name.substr(0, i);
+    if (std::string_view("<([{").find(name[i]) != std::string_view::npos) ++depth;
+    if (std::string_view(">)]}").find(name[i]) != std::string_view::npos) --depth;
+  }
+  return name;
 }
 
 }  // namespace

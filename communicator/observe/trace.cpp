@@ -8,7 +8,9 @@
 #include <span>
 #include <utility>
 
+#include "algorithms/own_kernels/kernel_setting.hpp"
 #include "communicator/observe/call_number.hpp"
+#include "communicator/observe/own_kernel_names.hpp"
 #include "core/log.hpp"
 #include "core/start_thread.hpp"
 
@@ -209,15 +211,19 @@ void Trace::write() {
     log::warn("PLAIT_TRACE: {}: {}", name_, what);
   }
 
-  for (const HostCall& c : calls_)
-    writer.span(Writer::host, "call", name_of(c.call.collective), nanoseconds(c.begin),
-                nanoseconds(c.end),
+  for (const HostCall& c : calls_) {
+    const bool is_own = algorithms_.at(c.algorithm) == own_kernel_name;
+    writer.span(Writer::host, "call",
+                is_own ? describe_own_kernel(c.call.count)
+                       : std::string(name_of(c.call.collective)),
+                nanoseconds(c.begin), nanoseconds(c.end),
                 fmt::format(R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}",)"
                             R"("blocks":{},"threads":{},"symmetric":{},"captured":{})",
                             number_key(c.number), plain_number(c.number),
-                            json_string(algorithms_.at(c.algorithm)), c.call.count,
-                            name_of(c.call.type), name_of(c.call.op), c.shape.blocks,
-                            c.shape.threads, c.call.symmetric, c.captured));
+                            json_string(algorithms_.at(c.algorithm)),
+                            is_own ? 0 : c.call.count, name_of(c.call.type), name_of(c.call.op),
+                            c.shape.blocks, c.shape.threads, c.call.symmetric, c.captured));
+  }
 
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     const auto launch = std::span(spans_).subspan(

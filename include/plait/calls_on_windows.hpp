@@ -14,7 +14,7 @@ namespace plait {
 class CommunicatorState;
 class Window;
 struct KernelLaunch;
-struct WindowView;
+struct PeerWindow;
 
 /// Which calls take the algorithms that need symmetric memory.
 enum class WindowUse {
@@ -88,7 +88,7 @@ class CallsOnWindows {
   void* peer(const std::shared_ptr<Window>& window, int rank) const;
 
   // The insides of plait/kernel.hpp.
-  WindowView view(const std::shared_ptr<Window>& window) const;
+  PeerWindow view(const std::shared_ptr<Window>& window) const;
   void launch(const KernelLaunch& launch, StreamRef stream);
 
  protected:

@@ -18,6 +18,7 @@ TEST(OwnKernelsOfProcesses, AreCaptured) { run(check_shift_in_graphs); }
 TEST(OwnKernelsOfProcesses, StandInGroups) { run(check_shift_in_groups); }
 TEST(OwnKernelsOfProcesses, SignalAndWait) { run(check_all_to_all); }
 TEST(OwnKernelsOfProcesses, Sum) { run(check_sums); }
+TEST(OwnKernelsOfProcesses, OfOneName) { run(check_names); }
 
 }  // namespace
 }  // namespace plait::test

@@ -44,6 +44,10 @@ TEST_P(OwnKernels, Sum) {
   run([](Communicator& comm, int) { check_sums(comm); });
 }
 
+TEST_P(OwnKernels, OfOneName) {
+  run([](Communicator& comm, int) { check_names(comm); });
+}
+
 TEST_P(OwnKernels, SeeAttachedMemory) {
   run([](Communicator& comm, int rank) {
     const std::size_t count = 5000, shift = 4 * static_cast<std::size_t>(rank);
@@ -72,6 +76,18 @@ TEST_P(OwnKernels, SeeAttachedMemory) {
         },
         "launch: rank", "a view of memory");
     expect_invalid([&] { view_of<std::uint32_t>(comm, window); }, "view_of: rank");
+    // The same memory again, which ordinary calls don't take for symmetric, and its empty end.
+    const auto again = comm.attach(memory + shift, count * sizeof(int), WindowUse::one_sided);
+    expect_invalid(
+        [&] {
+          launch_shift(comm, {}, {3, 32}, view, to.data(), count);
+        },
+        "launch: rank", "a view of memory");
+    const auto renewed = view_of<std::uint32_t>(comm, again);
+    launch_shift(comm, {}, {3, 32}, renewed, to.data(), count);
+    launch_shift(comm, {}, {3, 32}, renewed.at(count), to.data(), 0);
+    EXPECT_EQ(to.get(), next);
+    comm.detach(again);
     comm.synchronize();
     backend.deallocate(memory);
   });

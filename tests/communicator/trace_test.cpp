@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "communicator/own_kernels/kernels.hpp"
 #include "support/device_array.hpp"
 #include "support/environment.hpp"
 #include "support/host_log.hpp"
@@ -194,6 +195,23 @@ TEST_F(TraceOf, ReplaysAreSpansOfTheCapturedCall) {
   ASSERT_EQ(kernels.size(), 6u);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(kernels[i].at("args").at("call"), i % 2 + 1);
   EXPECT_EQ(spans(events, "block").size(), 12u);
+  expect_nested(events);
+}
+
+TEST_F(TraceOf, OwnKernelsHaveTheirNames) {
+  const ScopedEnvironment trace("PLAIT_TRACE", path("t.json"));
+  run_ranks(1, [](Communicator& comm, int) {
+    const auto to = comm.allocate<std::uint32_t>(1);
+    launch_one(comm, to.data());
+    comm.synchronize();
+  });
+  const json events = parse("t.json");
+  const auto calls = spans(events, "call"), kernels = spans(events, "kernel");
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_THAT(calls[0].at("name").get<std::string>(), testing::EndsWith("Store"));
+  EXPECT_LT(calls[0].at("dur"), 1e6);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].at("name"), "own_kernel");
   expect_nested(events);
 }
 

@@ -122,6 +122,13 @@ void check_all_to_all(Communicator& comm) {
   }
 }
 
+void check_names(Communicator& comm) {
+  DeviceValues<std::uint32_t> to(comm, 2);
+  launch_one(comm, to.data());
+  launch_two(comm, to.data() + 1);
+  EXPECT_EQ(to.get(), (std::vector<std::uint32_t>{1, 2}));
+}
+
 void check_sums(Communicator& comm) {
   const int n = comm.size();
   std::uint64_t seed = 0;

@@ -44,5 +44,7 @@ void check_shift_in_groups(Communicator& comm);
 /// All slots, counts of signals, barriers.
 void check_all_to_all(Communicator& comm);
 void check_sums(Communicator& comm);
+/// Two kernels of one name.
+void check_names(Communicator& comm);
 
 }  // namespace plait::test

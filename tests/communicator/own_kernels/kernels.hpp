@@ -125,7 +125,10 @@ struct Wrong {
   }
 };
 
-// They are launched in own_kernels/kernels.cpp, which GPU builds compile for GPUs.
+// They are launched in the files of own_kernels/, which GPU builds compile for GPUs.
+/// By two files, each with a kernel of its own of one name: they store 1 and 2.
+void launch_one(Communicator& comm, std::uint32_t* to);
+void launch_two(Communicator& comm, std::uint32_t* to);
 void launch_shift(Communicator& comm, StreamRef stream, LaunchShape shape,
                   const PeerView<std::uint32_t>& view, std::uint32_t* to, std::size_t count);
 void launch_all_to_all(Communicator& comm, StreamRef stream, LaunchShape shape,

@@ -13,7 +13,8 @@
 //         here.barrier();                           // nobody reads any more
 //       }
 //     };
-//     plait::launch(comm, stream, {blocks, threads}, Shift{}, plait::view_of(buffer), to, count);
+//     plait::launch(comm, stream, {blocks, threads}, Shift{}, plait::view_of(comm, buffer), to,
+//                   count);
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
@@ -39,27 +40,28 @@ template <class T>
 class PeerView {
  public:
   PeerView() = default;
-  PLAIT_DEVICE PeerView(const WindowView& window, int ranks) : window_(window), ranks_(ranks) {}
+  PLAIT_DEVICE explicit PeerView(const PeerWindow& peers) : peers_(peers) {}
 
   /// Where rank `rank`'s copy begins, in this rank's address space.
   PLAIT_DEVICE T* operator[](int rank) const {
-    return reinterpret_cast<T*>(window_.peer_ptr(rank));
+    return reinterpret_cast<T*>(peers_.window.peer_ptr(rank));
   }
-  PLAIT_DEVICE T* own() const { return reinterpret_cast<T*>(window_.own); }
-  PLAIT_DEVICE int rank() const { return window_.rank; }
-  PLAIT_DEVICE int ranks() const { return ranks_; }
+  PLAIT_DEVICE T* own() const { return reinterpret_cast<T*>(peers_.window.own); }
+  PLAIT_DEVICE int rank() const { return peers_.window.rank; }
+  PLAIT_DEVICE int ranks() const { return peers_.ranks; }
   /// The ranks beside this one in a ring.
-  PLAIT_DEVICE int after() const { return rank_after(rank(), 1, ranks_); }
-  PLAIT_DEVICE int before() const { return rank_after(rank(), ranks_ - 1, ranks_); }
+  PLAIT_DEVICE int after() const { return rank_after(rank(), 1, ranks()); }
+  PLAIT_DEVICE int before() const { return rank_after(rank(), ranks() - 1, ranks()); }
   /// What begins `elements` further.
   PLAIT_DEVICE PeerView at(std::size_t elements) const {
-    return {window_.at(elements * sizeof(T)), ranks_};
+    PeerWindow part = peers_;
+    part.window = part.window.at(elements * sizeof(T));
+    return PeerView(part);
   }
-  const WindowView& window() const { return window_; }
+  std::size_t window_number() const { return peers_.number; }
 
  private:
-  WindowView window_;
-  int ranks_ = 0;
+  PeerWindow peers_;
 };
 
 /// A view of memory that `comm` has allocated or attached. Local. `Error(invalid_argument)` if it
@@ -67,7 +69,7 @@ class PeerView {
 /// and store all copies: ranks on several nodes, or memory that only system calls can read.
 template <class T>
 PeerView<T> view_of(const Communicator& comm, const std::shared_ptr<Window>& window) {
-  return {comm.view(window), comm.size()};
+  return PeerView<T>(comm.view(window));
 }
 template <class T>
 PeerView<T> view_of(const Communicator& comm, const Buffer<T>& buffer) {
@@ -131,7 +133,7 @@ class Here {
   PLAIT_CALLS_HOST
   PLAIT_DEVICE void signal(int peer, unsigned slot, std::uint32_t count = 1) {
     dev_.sync();
-    if (dev_.thread() == 0 && has(peer)) send(peer, slot < slots ? slot : s_.no_slot, count);
+    if (dev_.thread() == 0 && has(peer) && slot < slots) send(peer, slot, count);
   }
   /// Waits until so many more signals of rank `peer` have come in the slot than were awaited
   /// before.
@@ -166,7 +168,9 @@ class Here {
   }
   /// Adds up each value over all threads of all blocks of all ranks. When the kernel has ended,
   /// `results`, `Count` values in memory of this rank's device, has the sums, equal in all bits on
-  /// all ranks. All blocks call it, once in a kernel. Only the last one waits for other ranks.
+  /// all ranks. All blocks call it, once in a kernel, and nothing that waits comes after it: the
+  /// last block waits for other ranks' last blocks. If a block leaves it out, later totals are
+  /// wrong.
   PLAIT_CALLS_HOST
   template <class T, std::size_t Count>
   PLAIT_DEVICE bool total(T (&values)[Count], T* results) {
@@ -296,6 +300,7 @@ class Here {
 };
 
 namespace detail {
+inline namespace PLAIT_TARGETS {
 
 /// The arguments of a kernel, in their order.
 template <class... A>
@@ -331,7 +336,8 @@ struct LaunchedKernel {
   }
   /// Equal in all processes that the same compiler has compiled.
   static constexpr std::string_view name() { return __PRETTY_FUNCTION__; }
-  static void add() { add_for_all_targets<LaunchedKernel, Args>(name()); }
+  using Targets = KernelOfTargets<LaunchedKernel, Args>;
+  static void add() { Targets::add(name()); }
   /// Before `main`, so the kernel is loaded before others wait on the device.
   static inline const Registration registration{add};
 };
@@ -343,20 +349,23 @@ Arguments<First, Rest...> in_order(const First& first, const Rest&... rest) {
 }
 
 template <class T>
-void add_view(std::span<WindowView>&, const T&) {}
+void add_window(std::span<std::size_t>&, const T&) {}
 template <class T>
-void add_view(std::span<WindowView>& views, const PeerView<T>& view) {
-  views.front() = view.window();
-  views = views.subspan(1);
+void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
+  windows.front() = view.window_number();
+  windows = windows.subspan(1);
 }
 
+}  // namespace PLAIT_TARGETS
 }  // namespace detail
 
 /// Runs `kernel(here, arguments...)` in `shape.blocks` blocks of `shape.threads` threads on the
 /// devices of all ranks. Collective: all ranks launch the same kernel in the same shape; arguments
 /// may differ. Asynchronous and ordered on `stream`, with deadline, abort and progress like any
 /// call; may be captured, and stand in a group, where nothing moves over it. Kernel and arguments
-/// are copied. They are trivially copyable, and have up to 3.8 KB together.
+/// are copied. They are trivially copyable, and have up to 3.8 KB together. A view is an argument by
+/// itself: of one inside another object the library does not know, so it can't refuse one of memory
+/// that is gone, nor keep the memory for a graph.
 ///
 /// `Error(invalid_argument)` for a shape of more than 256 blocks or 512 threads, for a view of
 /// memory that the communicator doesn't have any more, and where the kernel was not compiled for
@@ -369,16 +378,19 @@ void launch(Communicator& comm, StreamRef stream, LaunchShape shape, const Kerne
   using Args = typename Launched::Args;
   static_assert(std::is_trivially_copyable_v<Args>,
                 "the arguments of a kernel are copied as bytes");
+  static_assert(alignof(Args) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                "the library's copy of the arguments is aligned like memory of operator new");
   static_assert(sizeof(Args) <= max_kernel_args, "the arguments of a kernel have up to 3.8 KB");
   static_cast<void>(&Launched::registration);
   const Args args{{}, kernel, detail::in_order(arguments...)};
-  std::array<WindowView, sizeof...(A) + 1> views;
-  std::span<WindowView> left(views);
-  (detail::add_view(left, arguments), ...);
+  std::array<std::size_t, sizeof...(A) + 1> windows;
+  std::span<std::size_t> left(windows);
+  (detail::add_window(left, arguments), ...);
   comm.launch({.name = Launched::name(),
+               .kernel = Launched::Targets::of,
                .shape = shape,
                .args = std::as_bytes(std::span(&args, 1)),
-               .views = {views.data(), views.size() - left.size()}},
+               .windows = {windows.data(), windows.size() - left.size()}},
               stream);
 }
 
