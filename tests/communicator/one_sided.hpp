@@ -63,6 +63,9 @@ class Peer {
   testing::AssertionResult holds(const std::byte* from, std::uint64_t seed, int rank,
                                  std::size_t bytes, StreamRef stream = {}) {
     image_.assign(bytes, std::byte{});
+    // A copy behind a wait for another node would keep the driver from this process's proxies
+    // (docs/algorithms/one_sided.md).
+    comm_.synchronize(stream);
     comm_.copy(image_.data(), from, bytes, stream);
     comm_.synchronize(stream);
     if (image_ == content(seed, rank, bytes)) return testing::AssertionSuccess();
