@@ -11,9 +11,9 @@ namespace plait::test {
 
 void killed(const std::string& algorithm, bool all) {
   Member member(std::chrono::seconds(0), algorithm);  // no deadline
-  member.begin();
-  if (!all && member.is_victim()) std::raise(SIGKILL);
   const std::string what = outcome([&] {
+    member.begin();  // at whose end others may still meet when the victim has left
+    if (!all && member.is_victim()) std::raise(SIGKILL);
     member.reduce();
     if (all) std::raise(SIGKILL);
     if (member.rank() == 0) {
