@@ -135,6 +135,9 @@ class ReservedRange : public SymmetricRange {
   /// Creates this rank's memory, zeroed, and returns the descriptor that peers import. The peers'
   /// descriptors keep the memory alive.
   virtual UniqueFd create_local(int rank) = 0;
+  /// Lets the devices that can reach this rank's memory get ready for it. Then a peer maps it in
+  /// 0.05 ms, instead of 9.5 ms per GB (H200, driver 580.159, 2026-11-29).
+  virtual void expect_peers(int /*rank*/) {}
   /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
   /// Takes private memory, zeroed, in the place of `bytes` bytes at `offset` of a rank's copy that

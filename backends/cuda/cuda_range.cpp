@@ -93,6 +93,23 @@ class CudaRange final : public ReservedRange {
     return owned;
   }
 
+  /// The driver keeps what it has done for a device as long as one mapping there needs it.
+  void expect_peers(int rank) override {
+    const gpu::BesideCaptures<Runtime> beside;
+    int devices = 0;
+    gpu::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    for (int device = 0; device < devices; ++device) {
+      int reaches = 0;
+      if (device == ordinal_ ||
+          cudaDeviceCanAccessPeer(&reaches, device, ordinal_) != cudaSuccess || reaches == 0)
+        continue;
+      CUmemAccessDesc access{};
+      access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      static_cast<void>(driver().set_access(address_of(rank), stride_, &access, 1));
+    }
+  }
+
   void import_peer(int rank, UniqueFd descriptor) override {
     const gpu::BesideCaptures<Runtime> beside;
     Handle memory;

@@ -213,16 +213,16 @@ void Trace::write() {
 
   for (const HostCall& c : calls_) {
     const bool is_own = algorithms_.at(c.algorithm) == own_kernel_name;
-    writer.span(Writer::host, "call",
-                is_own ? describe_own_kernel(c.call.count)
-                       : std::string(name_of(c.call.collective)),
-                nanoseconds(c.begin), nanoseconds(c.end),
-                fmt::format(R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}",)"
-                            R"("blocks":{},"threads":{},"symmetric":{},"captured":{})",
-                            number_key(c.number), plain_number(c.number),
-                            json_string(algorithms_.at(c.algorithm)),
-                            is_own ? 0 : c.call.count, name_of(c.call.type), name_of(c.call.op),
-                            c.shape.blocks, c.shape.threads, c.call.symmetric, c.captured));
+    writer.span(
+        Writer::host, "call",
+        is_own ? describe_own_kernel(c.call.count) : std::string(name_of(c.call.collective)),
+        nanoseconds(c.begin), nanoseconds(c.end),
+        fmt::format(R"("{}":{},"algorithm":{},"count":{},"type":"{}","op":"{}",)"
+                    R"("blocks":{},"threads":{},"symmetric":{},"captured":{})",
+                    number_key(c.number), plain_number(c.number),
+                    json_string(algorithms_.at(c.algorithm)), is_own ? 0 : c.call.count,
+                    name_of(c.call.type), name_of(c.call.op), c.shape.blocks, c.shape.threads,
+                    c.call.symmetric, c.captured));
   }
 
   for (std::size_t i = 0; i < firsts.size(); ++i) {

@@ -125,9 +125,8 @@ plait_status plait_buffer_attach(plait_comm comm, void* pointer, size_t bytes,
 plait_status plait_buffer_detach(plait_buffer buffer);
 /** This rank's part of the buffer: device memory, or host memory on the host target. */
 plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer);
-/** Rank `rank`'s part, as this rank's kernels address it; on the host, as any code of this rank
- * does. Local. PLAIT_ERROR_UNSUPPORTED if it can't be loaded and stored from here. See
- * CallsOnWindows::peer. */
+/** Rank `rank`'s part, as this rank's kernels address it; on the host, as any of its code does.
+ * Local. PLAIT_ERROR_UNSUPPORTED if it can't be loaded and stored. See CallsOnWindows::peer. */
 plait_status plait_buffer_peer(plait_buffer buffer, int rank, void** pointer);
 plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes);
 /** `*result` is 1 if the `bytes` bytes from `pointer` on lie in symmetric memory of `comm`, else 0.

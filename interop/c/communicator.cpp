@@ -190,6 +190,14 @@ plait_status end_buffer(const char* call, plait_buffer buffer, End end) {
   });
 }
 
+template <class T, class Get>
+plait_status tell_of(const char* call, plait_buffer buffer, T* result, const char* name, Get get) {
+  return guarded(call, [&] {
+    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
+    needed(call, result, name) = get(*allocation);
+  });
+}
+
 }  // namespace
 
 plait_status plait_buffer_allocate(plait_comm comm, size_t bytes, plait_buffer* buffer) {
@@ -205,36 +213,23 @@ plait_status plait_buffer_detach(plait_buffer buffer) {
   return end_buffer("plait_buffer_detach", buffer,
                     [](Communicator& of, const auto& window) { of.detach(window); });
 }
-
 plait_status plait_buffer_free(plait_buffer buffer) {
   return end_buffer("plait_buffer_free", buffer, [](Communicator&, const auto&) {});
 }
 
 plait_status plait_buffer_pointer(plait_buffer buffer, void** pointer) {
-  constexpr const char* call = "plait_buffer_pointer";
-  return guarded(call, [&] {
-    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
-    needed(call, pointer, "pointer") = allocation->pointer;
-  });
+  return tell_of("plait_buffer_pointer", buffer, pointer, "pointer",
+                 [](const Allocation& of) { return of.pointer; });
 }
-
 plait_status plait_buffer_peer(plait_buffer buffer, int rank, void** pointer) {
-  constexpr const char* call = "plait_buffer_peer";
-  return guarded(call, [&] {
-    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
-    const auto owner = Communicators::instance().pin(call, allocation->owner);
-    needed(call, pointer, "pointer") = owner->comm.peer(allocation->window, rank);
+  return tell_of("plait_buffer_peer", buffer, pointer, "pointer", [&](const Allocation& of) {
+    return Communicators::instance().pin("plait_buffer_peer", of.owner)->comm.peer(of.window, rank);
   });
 }
-
 plait_status plait_buffer_bytes(plait_buffer buffer, size_t* bytes) {
-  constexpr const char* call = "plait_buffer_bytes";
-  return guarded(call, [&] {
-    const auto allocation = BufferHandles::instance().pin(call, id_of(buffer));
-    needed(call, bytes, "bytes") = allocation->bytes;
-  });
+  return tell_of("plait_buffer_bytes", buffer, bytes, "bytes",
+                 [](const Allocation& of) { return of.bytes; });
 }
-
 plait_status plait_is_symmetric(plait_comm comm, const void* pointer, size_t bytes, int* result) {
   return tell("plait_is_symmetric", comm, result, "result",
               [&](Communicator& of) { return of.is_symmetric(pointer, bytes); });

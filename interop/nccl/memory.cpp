@@ -28,6 +28,7 @@ class Memory {
     const DeviceScope device(*backend);
     Allocation made{backend, backend->reserve(1, bytes, ++tokens_), {}};
     made.descriptor = made.range->create_local(0);
+    made.range->expect_peers(0);
     void* const pointer = made.range->address(0);
     owners_.emplace(pointer, std::move(made));
     return pointer;

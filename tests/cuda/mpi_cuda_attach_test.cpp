@@ -211,6 +211,10 @@ TEST_F(CudaAttach, LeavesNothingAndIsFast) {
   print("cudaMalloc");
   large = range->address(0);
   for (int i = 0; i < 20; ++i) round();
+  print("cuMemCreate");
+  range->expect_peers(0);
+  for (int i = 0; i < 20; ++i) round();
+  print("cuMemCreate that expects peers, as ncclMemAlloc's");
   std::size_t before = 0, after = 0, total = 0;
   CUDA(cudaMemGetInfo(&before, &total));
   for (int i = 0; i < 1000; ++i) round();
@@ -223,7 +227,7 @@ TEST_F(CudaAttach, LeavesNothingAndIsFast) {
   const double all_detached = milliseconds([&] {
     for (const auto& window : windows) comm().detach(window);
   });
-  print("cuMemCreate");
+  print("the same, 1,000 times");
   if (comm().rank() == 0)
     fmt::print("100 x 4 MB: attach {:.1f} ms, detach {:.1f}\n", all_attached, all_detached);
   CUDA(cudaFree(allocated));

@@ -363,9 +363,9 @@ void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
 /// devices of all ranks. Collective: all ranks launch the same kernel in the same shape; arguments
 /// may differ. Asynchronous and ordered on `stream`, with deadline, abort and progress like any
 /// call; may be captured, and stand in a group, where nothing moves over it. Kernel and arguments
-/// are copied. They are trivially copyable, and have up to 3.8 KB together. A view is an argument by
-/// itself: of one inside another object the library does not know, so it can't refuse one of memory
-/// that is gone, nor keep the memory for a graph.
+/// are copied. They are trivially copyable, and have up to 3.8 KB together. A view is an argument
+/// by itself: of one inside another object the library does not know, so it can't refuse one of
+/// memory that is gone, nor keep the memory for a graph.
 ///
 /// `Error(invalid_argument)` for a shape of more than 256 blocks or 512 threads, for a view of
 /// memory that the communicator doesn't have any more, and where the kernel was not compiled for
