@@ -11,6 +11,18 @@
 namespace plait {
 
 /// This rank, and its memory for signals and sums. The communicator fills it in.
+///
+/// Why no barrier is missing in `Here`, which uses it:
+/// 1. Each word has one writer, block b of one rank, and one reader, block b of another. Both count
+///    in private memory, which one thread uses: launches of a communicator run one after the other.
+///    Counts wrap together, because a wait compares by a signed difference.
+/// 2. A signal is a release behind a `sync`, and a wait an acquire in front of one, so they order
+///    what all threads of the two blocks do.
+/// 3. A round of sums writes the half of its parity. A rank begins round e + 2 after it has seen
+///    all packets of round e + 1, which their ranks sent after they had read those of round e.
+/// 4. The last block of a total sees the partial sums of all blocks, because `arrive` is a release
+///    in each of them and an acquire in the last. No block comes to the next total before that
+///    kernel has ended.
 struct KernelSetting {
   static constexpr unsigned max_blocks = 256;
   static constexpr unsigned slots = 8;  // of signals, for each block and pair of ranks
@@ -42,6 +54,14 @@ struct KernelSetting {
 /// The name of the algorithm that launches such kernels.
 inline constexpr char own_kernel_name[] = "own_kernel";
 
+/// A number for the kernel of this name, which ranks compare: FNV-1a.
+constexpr std::uint64_t number_of_own_kernel(std::string_view name) {
+  std::uint64_t number = 0xcbf29ce484222325u;
+  for (const char letter : name)
+    number = (number ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  return number;
+}
+
 /// What a view of a window holds.
 struct PeerWindow {
   WindowView window{};
@@ -51,7 +71,7 @@ struct PeerWindow {
 
 /// What plait::launch asks of a communicator.
 struct KernelLaunch {
-  std::string_view name;               // of the kernel
+  std::uint64_t number;                // of its name
   const void* (*kernel)(BackendKind);  // its KernelHandle; null: not compiled for the target
   LaunchShape shape;
   std::span<const std::byte> args;       // they begin with a `KernelSetting`

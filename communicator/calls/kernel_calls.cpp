@@ -42,7 +42,8 @@ LaunchShape KernelCalls::fitted(LaunchShape shape) const {
 PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream stream) {
   using enum ErrorCode;
   const int rank = own_.rank();
-  const auto begin = std::chrono::steady_clock::now();
+  PreparedCall prepared;
+  if (own_.trace) prepared.begin = std::chrono::steady_clock::now();
   path_.check_again("launch", stream, {});
   if (own_.nodes.are_several()) refuse(unsupported, rank, "own kernels need all ranks on one node");
   if (own_.size() > KernelSetting::most_ranks)
@@ -50,8 +51,7 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
   const KernelHandle kernel = launch.kernel(own_.backend->info().backend);
   if (kernel == nullptr)
     refuse(invalid_argument, rank, "{} was not compiled for {}, but only for the host",
-           describe_own_kernel(number_of_own_kernel(launch.name)),
-           name_of(own_.backend->info().backend));
+           describe_own_kernel(launch.number), name_of(own_.backend->info().backend));
   const DeviceScope device(*own_.backend);
   if (!loaded_.contains(kernel)) {
     own_.backend->load(kernel);
@@ -66,27 +66,22 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
              "a view of memory that this communicator does not have, or not any more");
     work->memory.push_back(std::move(window));
   }
-  PreparedCall prepared;
-  prepared.call = {.collective = Collective::barrier,
-                   .type = DataType::u8,
-                   .count = number_of_own_kernel(launch.name)};
+  prepared.call = {.collective = Collective::barrier, .type = DataType::u8, .count = launch.number};
   prepared.buffers.own_kernel = &work->kernel;
   prepared.algorithm = Registry::instance().own_kernels.get();
   prepared.shape = fitted(launch.shape);
   prepared.own_kernel = std::move(work);
-  prepared.begin = begin;
   if (own_.trace) prepared.end = std::chrono::steady_clock::now();
   return prepared;
 }
 
 void KernelCalls::agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const {
   path_.agree_on_call(refusal, [&] {
-    const std::uint64_t number = number_of_own_kernel(launch.name);
-    check_agreement(
-        *own_.bootstrap,
-        fmt::format("{} (number {:x}) in {} blocks of {} threads", describe_own_kernel(number),
-                    number, launch.shape.blocks, launch.shape.threads),
-        ArrayOrder::unsaid);
+    check_agreement(*own_.bootstrap,
+                    fmt::format("{} (number {:x}) in {} blocks of {} threads",
+                                describe_own_kernel(launch.number), launch.number,
+                                launch.shape.blocks, launch.shape.threads),
+                    ArrayOrder::unsaid);
   });
 }
 
@@ -96,8 +91,9 @@ void KernelCalls::add_to(OpenGroup& group, const KernelLaunch& launch, NativeStr
   const auto look = [&] { prepared = prepare(launch, stream); };
   if (own_.settings.check_calls) {
     const std::optional<Error> refusal = refusal_of(look);
-    group.compare_at_end(path_, [this, refusal, name = launch.name, shape = launch.shape] {
-      agree(refusal, {.name = name, .kernel = nullptr, .shape = shape, .args = {}, .windows = {}});
+    group.compare_at_end(path_, [this, refusal, number = launch.number, shape = launch.shape] {
+      agree(refusal,
+            {.number = number, .kernel = nullptr, .shape = shape, .args = {}, .windows = {}});
     });
     if (refusal) return;
   } else {

@@ -1,5 +1,8 @@
 #include "communicator/observe/own_kernel_names.hpp"
 
+#include <string_view>
+
+#include "algorithms/own_kernels/kernel_setting.hpp"
 #include "backends/host/host_kernels.hpp"
 
 namespace plait {
@@ -22,14 +25,6 @@ std::string_view type_in(std::string_view name) {
 }
 
 }  // namespace
-
-/// FNV-1a.
-std::uint64_t number_of_own_kernel(std::string_view name) {
-  std::uint64_t number = 0xcbf29ce484222325u;
-  for (const char letter : name)
-    number = (number ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  return number;
-}
 
 std::string describe_own_kernel(std::uint64_t number) {
   std::string found = "another kernel";

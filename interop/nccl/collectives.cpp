@@ -79,7 +79,7 @@ Buffers own_buffers(const Wish& wish, const std::shared_ptr<Comm>& comm, Communi
   if (!is_used(facts.send, wish.send) || (send_is_aligned && !needs.apart && !needs.factor))
     return buffers;
   // The result takes as much room as the product, and comes later. In a group, which may fail, it
-  // comes too early. In a window, the root's product would lie where the others have theirs not.
+  // comes too early. In a window all ranks must do the same, and only some may have a result.
   if (needs.factor && send_is_aligned && facts.send.size == facts.recv.size &&
       is_used(facts.recv, wish.recv) && !Group::of_thread().is_open() &&
       !own.is_symmetric(buffers.recv, 1) &&

@@ -165,7 +165,7 @@ TEST(OwnKernelsOfOneRank, NameTheOther) {
 }
 
 TEST(OwnKernelsOnNodes, AreRefused) {
-  if (target() != BackendKind::host) GTEST_SKIP() << "the same on all targets";
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
   run_on_nodes(nodes_of({1, 1}), {}, 64, [](Communicator& comm, Arena&) {
     const auto memory = comm.allocate<std::uint32_t>(8);
     expect_throws(

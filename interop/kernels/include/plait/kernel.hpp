@@ -52,7 +52,7 @@ class PeerView {
   /// The ranks beside this one in a ring.
   PLAIT_DEVICE int after() const { return rank_after(rank(), 1, ranks()); }
   PLAIT_DEVICE int before() const { return rank_after(rank(), ranks() - 1, ranks()); }
-  /// What begins `elements` further.
+  /// The same, from an element on.
   PLAIT_DEVICE PeerView at(std::size_t elements) const {
     PeerWindow part = peers_;
     part.window = part.window.at(elements * sizeof(T));
@@ -336,6 +336,7 @@ struct LaunchedKernel {
   }
   /// Equal in all processes that the same compiler has compiled.
   static constexpr std::string_view name() { return __PRETTY_FUNCTION__; }
+  static constexpr std::uint64_t number = number_of_own_kernel(name());
   using Targets = KernelOfTargets<LaunchedKernel, Args>;
   static void add() { Targets::add(name()); }
   /// Before `main`, so the kernel is loaded before others wait on the device.
@@ -386,7 +387,7 @@ void launch(Communicator& comm, StreamRef stream, LaunchShape shape, const Kerne
   std::array<std::size_t, sizeof...(A) + 1> windows;
   std::span<std::size_t> left(windows);
   (detail::add_window(left, arguments), ...);
-  comm.launch({.name = Launched::name(),
+  comm.launch({.number = Launched::number,
                .kernel = Launched::Targets::of,
                .shape = shape,
                .args = std::as_bytes(std::span(&args, 1)),
