@@ -357,7 +357,7 @@ class Registry {
   std::size_t size() const noexcept { return algorithms_.size(); }
   /// Those of calls that one rank makes alone, and of the program's own kernels. No call may choose
   /// them, so no list has them.
-  std::unique_ptr<const Algorithm> one_sided, own_kernels;
+  std::unique_ptr<const Algorithm> one_sided, own_kernels, own_rows;
 
  private:
   const Algorithm* known(std::string_view name, Collective collective) const;

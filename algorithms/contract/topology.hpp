@@ -36,6 +36,8 @@ struct Topology : DeviceFacts {
   /// Bytes per rank that are committed at creation; calls that need the rest commit it. 0: all is
   /// committed at creation.
   std::size_t base_limit = 0;
+  /// Bytes per rank for collectives that end in a function (docs/rows.md).
+  std::size_t rows_limit = 0;
 };
 
 }  // namespace plait

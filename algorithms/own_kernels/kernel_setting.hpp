@@ -10,6 +10,31 @@
 
 namespace plait {
 
+/// The memory through which rows travel (plait/rows.hpp), for each block and writer: slots for
+/// steps that travel plainly. For the first half of the blocks also slots for steps that are
+/// packets, and two halves for whole rows.
+struct RowMemory {
+  static constexpr unsigned max_blocks = 256, slots = 4;
+  static constexpr std::size_t slot_packs = 512, slot_bytes = slot_packs * 16;  // of a step
+  static constexpr std::size_t most_row_bytes = 4 * slot_bytes;
+  static constexpr std::size_t lane_bytes = slots * slot_bytes;
+  static constexpr std::size_t gathered = 2 * lane_bytes;  // a pack has two packets
+  static constexpr std::size_t second_lane_bytes = gathered + 2 * most_row_bytes;
+  static constexpr std::size_t counters = std::size_t{3} * max_blocks;  // words
+
+  WindowView lanes, second_lanes;  // [block][writer]
+  // [block]: how many there were.
+  std::uint32_t *steps = nullptr, *steps_of_packets = nullptr, *gatherings = nullptr;
+
+  static constexpr std::size_t lanes_bytes(unsigned blocks, int ranks) {
+    return std::size_t{blocks} * static_cast<unsigned>(ranks) * lane_bytes;
+  }
+  static constexpr std::size_t bytes(unsigned blocks, int ranks) {
+    return lanes_bytes(blocks, ranks) +
+           std::size_t{(blocks + 1) / 2} * static_cast<unsigned>(ranks) * second_lane_bytes;
+  }
+};
+
 /// This rank, and its memory for signals and sums. The communicator fills it in.
 ///
 /// Why no barrier is missing in `Here`, which uses it:
@@ -29,7 +54,8 @@ struct KernelSetting {
   /// Steps of waits, as diagnostic records have them, beyond the slots: no such slot; the barrier;
   /// a sum. The first two are rows of words, too.
   static constexpr unsigned no_slot = slots, barrier = slots + 1, rows = slots + 2, sum = rows;
-  static constexpr unsigned max_values = 8;  // of one sum
+  static constexpr unsigned term_of_row = rows + 1, gathered_row = rows + 2;  // see `RowMemory`
+  static constexpr unsigned max_values = 8;                                   // of one sum
   static constexpr unsigned rounds =
       max_blocks + 1;  // of sums: one for each block, and the total's
 
@@ -37,6 +63,7 @@ struct KernelSetting {
 
   WindowView words;              // [block][row][writer]
   WindowView packets;            // [round][half][writer][value]
+  RowMemory row_memory;          // of collectives that end in a function
   std::uint64_t* partials;       // [block][value], of the total
   std::uint32_t *sent, *seen;    // [block][row][peer]
   std::uint32_t* round_numbers;  // [round]
@@ -51,8 +78,11 @@ struct KernelSetting {
   }
 };
 
-/// The name of the algorithm that launches such kernels.
-inline constexpr char own_kernel_name[] = "own_kernel";
+/// The names of the algorithms that launch such kernels: without and with memory for rows.
+inline constexpr char own_kernel_name[] = "own_kernel", own_rows_name[] = "own_rows";
+constexpr bool is_own_kernel(std::string_view algorithm) {
+  return algorithm == own_kernel_name || algorithm == own_rows_name;
+}
 
 /// A number for the kernel of this name, which ranks compare: FNV-1a.
 constexpr std::uint64_t number_of_own_kernel(std::string_view name) {
@@ -71,11 +101,23 @@ struct PeerWindow {
 
 /// What plait::launch asks of a communicator.
 struct KernelLaunch {
-  std::uint64_t number;                // of its name
-  const void* (*kernel)(BackendKind);  // its KernelHandle; null: not compiled for the target
-  LaunchShape shape;
-  std::span<const std::byte> args;       // they begin with a `KernelSetting`
-  std::span<const std::size_t> windows;  // the numbers of those that arguments view
+  std::uint64_t number = 0;                      // of its name
+  const void* (*kernel)(BackendKind) = nullptr;  // its KernelHandle; null: not compiled for it
+  LaunchShape shape{};
+  std::span<const std::byte> args{};       // they begin with a `KernelSetting`
+  std::span<const std::size_t> windows{};  // the numbers of those that arguments view
+  /// Which of `RowMemory` it needs. The shape then says how many blocks have work, and perhaps
+  /// fewer are launched.
+  enum class Rows : std::uint8_t { none, in_lanes, in_second_lanes } rows = Rows::none;
+  std::size_t rows_of_matrix = 0, columns_of_matrix = 0;  // equal on all ranks
+  std::string_view caller = "launch", refusal{};  // why the call is refused; empty: it is not
+
+  /// For signatures: 20 bits.
+  constexpr int code_of_matrix() const {
+    const std::uint64_t mixed =
+        (rows_of_matrix * 0x9e3779b97f4a7c15u + columns_of_matrix) * 0xd1342543de82ef95u;
+    return static_cast<int>(mixed >> 44);
+  }
 };
 
 }  // namespace plait

@@ -209,6 +209,9 @@ struct Ptx {
         : "memory");
   }
 
+  __device__ static float of_lane_apart(float value, unsigned apart) {
+    return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(apart));
+  }
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
   __device__ static void pause() {}

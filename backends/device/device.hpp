@@ -108,6 +108,9 @@ using FloatPack = Pack<float, D::pack_bytes>;
 template <class D>
 using TwoFloatPacks = Staging<D, FloatPack<D>, 2>;
 
+/// See `Device::reduce`.
+inline constexpr unsigned row_group = 32;
+
 /// See `Device::block_memory`.
 inline constexpr std::size_t block_memory_bytes = 8192;
 
@@ -116,7 +119,8 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
                           Packet* packet, PacketData data, const Packet* const (&packets)[2],
                           PacketData (&received)[2], const Waiting (&peers)[2], Waiting who,
                           Marked* place, const Marked* const (&places)[2], Marked (&taken)[2],
-                          FloatPack<D>* pack) {
+                          FloatPack<D>* pack, float (*operation)(float, float),
+                          float (*of)(unsigned, unsigned)) {
   // The thread's place in the launch.
   { dev.block() } -> std::same_as<unsigned>;
   { dev.blocks() } -> std::same_as<unsigned>;
@@ -134,6 +138,18 @@ concept Device = requires(D dev, bool flag, std::uint32_t* slot, const std::uint
   // number sees all that those who came before it had written.
   { dev.block_memory() } -> std::same_as<std::byte*>;
   { dev.arrive(slot) } -> std::same_as<std::uint32_t>;
+
+  // `reduce`: for the `packs` packs of a row, in parts of `part_packs`, which are whole waves of
+  // the target, a pack for each thread; up to 8 parts. Combines what `of(part, place)` says of this
+  // thread's packs by a commutative operation; `none` is its neutral number. All threads get the
+  // same bits: those of a tree over 64 groups of 32 packs, on every target and for all sizes of
+  // parts. It has barriers of the block. `threads_as_launched`: a block has as many threads as the
+  // launch asks for; otherwise a thread has several packs of a part. `RowValues<Parts, Width>`: a
+  // thread's places for the numbers of a row, `Width` for each pack. They are registers where
+  // `threads_as_launched`, so name parts by constants, after unrolling. Up to 64 KB for a block.
+  { dev.template reduce<2>(1u, 1u, of, operation, 0.0f) } -> std::same_as<float>;
+  { D::threads_as_launched } -> std::convertible_to<bool>;
+  typename D::template RowValues<2, 4>;
 
   // Packs: aligned loads and stores of `pack_bytes` bytes of own or a peer's memory.
   { dev.load(pack) } -> std::same_as<FloatPack<D>>;

@@ -24,6 +24,8 @@
 //                               instruction for all threads that have been together since the last
 //                               any_of_group
 //   any_of_group(flag)          with lines: a vote and barrier of the group
+//   of_lane_apart(value, apart) the value of the thread whose number in the wave differs by this
+//                               power of two, up to 16
 //   sync(), all(flag)           of the block; after one of them, a release by one thread covers
 //                               everything that the block's threads wrote
 //   pause()                     within a spin
@@ -83,7 +85,8 @@ template <class Isa>
 class KernelWords {
  public:
   static constexpr std::size_t pack_bytes = 16;
-  static constexpr bool indexed_arguments = Isa::indexed_arguments, has_peer_reads = false;
+  static constexpr bool indexed_arguments = Isa::indexed_arguments, has_peer_reads = false,
+                        threads_as_launched = true;
   static constexpr int line_threads = Isa::line_threads, line_group = Isa::line_group;
 
   /// Asks whether an earlier call has given up: then this call must send nothing, because its peers
@@ -105,6 +108,34 @@ class KernelWords {
     return memory;
   }
   PLAIT_WORD std::uint32_t arrive(std::uint32_t* word) { return Isa::arrive(word); }
+
+  /// The places take turns, so that one barrier is enough: when a thread has passed the next one,
+  /// all have read these.
+  template <int Parts, class Of, class Op>
+  PLAIT_WORD float reduce(unsigned part_packs, unsigned packs, Of of, Op op, float none) {
+    __shared__ float places[2][2 * row_group];
+    float* const of_groups = places[reductions_++ % 2];
+    PLAIT_UNROLL
+    for (unsigned part = 0; part < unsigned{Parts}; ++part) {
+      const float all = butterfly(of(part, threadIdx.x), op);
+      if (threadIdx.x % row_group == 0)
+        of_groups[(part * part_packs + threadIdx.x) / row_group] = all;
+    }
+    Isa::sync();
+    const unsigned groups = (packs + row_group - 1) / row_group, mine = threadIdx.x % row_group;
+    const float first = butterfly(mine < groups ? of_groups[mine] : none, op);
+    if (groups <= row_group) return first;
+    return op(first, butterfly(mine + row_group < groups ? of_groups[mine + row_group] : none, op));
+  }
+  template <int Parts, int Width>
+  class RowValues {
+   public:
+    PLAIT_WORD explicit RowValues(KernelWords&) {}
+    PLAIT_WORD float (&at(unsigned part, std::size_t))[Width] { return values_[part]; }
+
+   private:
+    float values_[Parts][Width];
+  };
 
   template <class T, std::size_t Bytes>
   PLAIT_WORD Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
@@ -256,6 +287,14 @@ class KernelWords {
   }
 
  private:
+  /// All lanes of a group get the same bits, because operations commute.
+  template <class Op>
+  PLAIT_WORD static float butterfly(float value, Op op) {
+    PLAIT_UNROLL
+    for (unsigned apart = row_group / 2; apart > 0; apart /= 2)
+      value = op(value, Isa::of_lane_apart(value, apart));
+    return value;
+  }
   struct Alone {
     PLAIT_WORD bool operator()(bool over) const { return over; }
   };
@@ -296,6 +335,7 @@ class KernelWords {
 
   const Watch& watch_;
   std::uint32_t broken_;
+  unsigned reductions_ = 0;
 };
 
 }  // namespace plait::gpu

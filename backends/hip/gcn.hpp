@@ -124,6 +124,9 @@ struct Gcn {
     return (T*)(Global<T>*)reinterpret_cast<std::uintptr_t>(pointer);
   }
 
+  PLAIT_WORD static float of_lane_apart(float value, unsigned apart) {
+    return __shfl_xor(value, static_cast<int>(apart));
+  }
   /// Every wave waits until its own stores are done. A release by one thread after the barrier
   /// waits for that thread's wave only, and requests of one workgroup to different channels of the
   /// cache may overtake each other.

@@ -38,7 +38,7 @@ const PoolSettings& settings() {
 }
 
 struct Pool::Buffer {
-  alignas(KernelWords::pack_bytes) std::byte bytes[KernelWords::buffer_bytes];
+  alignas(KernelWords::pack_bytes) std::byte bytes[KernelWords::buffer_bytes + block_memory_bytes];
 };
 
 /// Buffers take no memory before a kernel uses them, because the system gives pages when they are

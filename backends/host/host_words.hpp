@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "backends/device/device.hpp"
 #include "backends/host/host_team.hpp"
@@ -29,7 +30,8 @@ class KernelWords {
  public:
   /// A cache line; the branch on the operation is taken once per pack.
   static constexpr std::size_t pack_bytes = 64;
-  static constexpr bool indexed_arguments = true, has_peer_reads = true;
+  static constexpr bool indexed_arguments = true, has_peer_reads = true,
+                        threads_as_launched = false;
   static constexpr int line_threads = 1, line_group = 1;
 
   KernelWords(unsigned block, unsigned blocks, unsigned thread, Team& team, const Watch& watch,
@@ -45,8 +47,8 @@ class KernelWords {
   /// of the program, too, whose stacks may be small.
   static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
   std::byte* buffer() const { return thread_ == 0 ? buffer_ : nullptr; }
-  /// The end of the same memory: no kernel uses both.
-  std::byte* block_memory() const { return buffer_ + buffer_bytes - block_memory_bytes; }
+  /// Behind it.
+  std::byte* block_memory() const { return buffer_ + buffer_bytes; }
 
   unsigned block() const { return block_; }
   unsigned blocks() const { return blocks_; }
@@ -55,6 +57,38 @@ class KernelWords {
 
   void sync() { team_.sync(); }
   bool all(bool flag) { return team_.all(flag, thread_, vote_++); }
+
+  template <int Parts, class Of, class Op>
+  float reduce(unsigned part_packs, unsigned packs, Of of, Op op, float none) {
+    auto* const all = reinterpret_cast<float*>(block_memory());
+    sync();  // nobody uses the memory any more
+    for (unsigned part = 0; part < unsigned{Parts}; ++part)
+      for (unsigned place = thread_; place < part_packs; place += threads())
+        if (part * part_packs + place < packs) all[part * part_packs + place] = of(part, place);
+    sync();
+    float groups[2 * row_group];
+    std::fill(std::begin(groups), std::end(groups), none);
+    for (unsigned first = 0; first < packs; first += row_group) {
+      float group[row_group];
+      std::fill(std::begin(group), std::end(group), none);
+      std::copy_n(all + first, std::min(row_group, packs - first), group);
+      groups[first / row_group] = tree(group, op);
+    }
+    const float first = tree(groups, op);
+    return packs <= row_group * row_group ? first : op(first, tree(groups + row_group, op));
+  }
+  /// In the block's buffer.
+  template <int Parts, int Width>
+  class RowValues {
+   public:
+    explicit RowValues(KernelWords& words) : values_(reinterpret_cast<float*>(words.buffer_)) {}
+    float (&at(unsigned, std::size_t column))[Width] {
+      return *reinterpret_cast<float(*)[Width]>(values_ + column);
+    }
+
+   private:
+    float* values_;
+  };
 
   template <class T, std::size_t Bytes>
   Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
@@ -319,6 +353,13 @@ class KernelWords {
     }
   }
 
+  /// As the butterfly of a GPU's wave.
+  template <class Op>
+  static float tree(float* values, Op op) {
+    for (unsigned apart = row_group / 2; apart > 0; apart /= 2)
+      for (unsigned i = 0; i < apart; ++i) values[i] = op(values[i], values[i + apart]);
+    return values[0];
+  }
   static bool is_set(const std::uint32_t* word) {
     return std::atomic_ref(*const_cast<std::uint32_t*>(word)).load(std::memory_order_acquire) != 0;
   }

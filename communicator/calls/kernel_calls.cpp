@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,29 +14,39 @@ namespace plait {
 namespace {
 
 template <class... Args>
-[[noreturn]] void refuse(ErrorCode code, int rank, fmt::format_string<Args...> format,
-                         Args&&... args) {
-  throw Error(code, fmt::format("launch: rank {}: {}", rank,
+[[noreturn]] void refuse(ErrorCode code, std::string_view caller, int rank,
+                         fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(code, fmt::format("{}: rank {}: {}", caller, rank,
                                 fmt::format(format, std::forward<Args>(args)...)));
 }
 
 }  // namespace
 
 /// On the host, threads of a block are only many if the user wants to test races among them.
-LaunchShape KernelCalls::fitted(LaunchShape shape) const {
+LaunchShape KernelCalls::fitted(const KernelLaunch& launch) const {
   using enum ErrorCode;
   const int rank = own_.rank();
   const Topology& topology = own_.selector.topology();
   const auto most = KernelSetting::max_blocks;
+  LaunchShape shape = launch.shape;
+  if (launch.rows != KernelLaunch::Rows::none) {
+    shape.blocks = most;
+    shape = Registry::instance().own_rows->fitted(shape, {}, topology);
+    if (launch.rows == KernelLaunch::Rows::in_second_lanes) shape.blocks = (shape.blocks + 1) / 2;
+    shape.blocks = std::min(shape.blocks, launch.shape.blocks);
+  }
+  if (shape.blocks == 0 && launch.rows != KernelLaunch::Rows::none)
+    refuse(unsupported, launch.caller, rank, "PLAIT_SCRATCH_BYTES leaves no memory for rows");
   if (shape.blocks == 0 || shape.blocks > most)
-    refuse(invalid_argument, rank, "{} blocks, and a kernel has 1 to {}", shape.blocks, most);
+    refuse(invalid_argument, launch.caller, rank, "{} blocks, and a kernel has 1 to {}",
+           shape.blocks, most);
   if (topology.backend == BackendKind::host) {
     shape.threads = topology.block_threads;
     return shape;
   }
   if (shape.threads == 0 || shape.threads > topology.max_block_threads)
-    refuse(invalid_argument, rank, "{} threads per block, and a block has 1 to {}", shape.threads,
-           topology.max_block_threads);
+    refuse(invalid_argument, launch.caller, rank, "{} threads per block, and a block has 1 to {}",
+           shape.threads, topology.max_block_threads);
   return shape;
 }
 
@@ -44,14 +55,18 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
   const int rank = own_.rank();
   PreparedCall prepared;
   if (own_.trace) prepared.begin = std::chrono::steady_clock::now();
-  path_.check_again("launch", stream, {});
-  if (own_.nodes.are_several()) refuse(unsupported, rank, "own kernels need all ranks on one node");
+  path_.check_again(launch.caller, stream, {});
+  if (!launch.refusal.empty()) refuse(invalid_argument, launch.caller, rank, "{}", launch.refusal);
+  if (own_.nodes.are_several())
+    refuse(unsupported, launch.caller, rank, "own kernels need all ranks on one node");
   if (own_.size() > KernelSetting::most_ranks)
-    refuse(unsupported, rank, "own kernels take up to {} ranks", KernelSetting::most_ranks);
+    refuse(unsupported, launch.caller, rank, "own kernels take up to {} ranks",
+           KernelSetting::most_ranks);
   const KernelHandle kernel = launch.kernel(own_.backend->info().backend);
   if (kernel == nullptr)
-    refuse(invalid_argument, rank, "{} was not compiled for {}, but only for the host",
-           describe_own_kernel(launch.number), name_of(own_.backend->info().backend));
+    refuse(invalid_argument, launch.caller, rank,
+           "{} was not compiled for {}, but only for the host", describe_own_kernel(launch.number),
+           name_of(own_.backend->info().backend));
   const DeviceScope device(*own_.backend);
   if (!loaded_.contains(kernel)) {
     own_.backend->load(kernel);
@@ -62,14 +77,19 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
   for (const std::size_t number : launch.windows) {
     auto window = own_.heap.numbered(number);
     if (window == nullptr || window->is_stale())
-      refuse(invalid_argument, rank,
+      refuse(invalid_argument, launch.caller, rank,
              "a view of memory that this communicator does not have, or not any more");
     work->memory.push_back(std::move(window));
   }
-  prepared.call = {.collective = Collective::barrier, .type = DataType::u8, .count = launch.number};
+  prepared.call = {.collective = Collective::barrier,
+                   .type = DataType::u8,
+                   .count = launch.number,
+                   .root = launch.code_of_matrix()};
   prepared.buffers.own_kernel = &work->kernel;
-  prepared.algorithm = Registry::instance().own_kernels.get();
-  prepared.shape = fitted(launch.shape);
+  const Registry& registry = Registry::instance();
+  prepared.algorithm =
+      (launch.rows == KernelLaunch::Rows::none ? registry.own_kernels : registry.own_rows).get();
+  prepared.shape = fitted(launch);
   prepared.own_kernel = std::move(work);
   if (own_.trace) prepared.end = std::chrono::steady_clock::now();
   return prepared;
@@ -78,9 +98,13 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
 void KernelCalls::agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const {
   path_.agree_on_call(refusal, [&] {
     check_agreement(*own_.bootstrap,
-                    fmt::format("{} (number {:x}) in {} blocks of {} threads",
+                    fmt::format("{} (number {:x}) in {} blocks of {} threads{}",
                                 describe_own_kernel(launch.number), launch.number,
-                                launch.shape.blocks, launch.shape.threads),
+                                launch.shape.blocks, launch.shape.threads,
+                                launch.rows == KernelLaunch::Rows::none
+                                    ? ""
+                                    : fmt::format(" for {} rows of {}", launch.rows_of_matrix,
+                                                  launch.columns_of_matrix)),
                     ArrayOrder::unsaid);
   });
 }
@@ -91,10 +115,11 @@ void KernelCalls::add_to(OpenGroup& group, const KernelLaunch& launch, NativeStr
   const auto look = [&] { prepared = prepare(launch, stream); };
   if (own_.settings.check_calls) {
     const std::optional<Error> refusal = refusal_of(look);
-    group.compare_at_end(path_, [this, refusal, number = launch.number, shape = launch.shape] {
-      agree(refusal,
-            {.number = number, .kernel = nullptr, .shape = shape, .args = {}, .windows = {}});
-    });
+    KernelLaunch same = launch;  // without what is gone by then
+    same.args = {};
+    same.windows = {};
+    same.caller = same.refusal = {};
+    group.compare_at_end(path_, [this, refusal, same] { agree(refusal, same); });
     if (refusal) return;
   } else {
     look();

@@ -20,7 +20,7 @@ class KernelCalls {
 
  private:
   PreparedCall prepare(const KernelLaunch& launch, NativeStream stream);
-  LaunchShape fitted(LaunchShape shape) const;
+  LaunchShape fitted(const KernelLaunch& launch) const;
   void add_to(OpenGroup& group, const KernelLaunch& launch, NativeStream stream);
   /// PLAIT_CHECK=1: throws unless all ranks launch this.
   void agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const;

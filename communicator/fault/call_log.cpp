@@ -68,8 +68,9 @@ std::string_view order_text(ArrayOrder order) {
 
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {
   if (is_refused()) return "which was refused";
-  if (algorithm() < algorithms.size() && algorithms[algorithm()] == own_kernel_name)
-    return describe_own_kernel(count);
+  if (algorithm() < algorithms.size() && is_own_kernel(algorithms[algorithm()]))
+    return describe_own_kernel(count) +
+           (facts >> root_bit == 0 ? "" : fmt::format(", matrix {:05x}", facts >> root_bit));
   const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";

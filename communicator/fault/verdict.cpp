@@ -144,7 +144,7 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
 /// Where a block waits: "at step 3" of an algorithm; "in slot 3" of a kernel of the program's own.
 std::string describe_step(const DiagnosticRecord& record,
                           const std::vector<std::string>& algorithms) {
-  if (algorithms.at(record.algorithm) != own_kernel_name)
+  if (!is_own_kernel(algorithms.at(record.algorithm)))
     return fmt::format("at step {}", record.step);
   switch (record.step) {
     case KernelSetting::no_slot:
@@ -153,6 +153,10 @@ std::string describe_step(const DiagnosticRecord& record,
       return "in a barrier";
     case KernelSetting::sum:
       return "in a sum";
+    case KernelSetting::term_of_row:
+      return "for its term of a row";
+    case KernelSetting::gathered_row:
+      return "for one of its rows";
     default:
       return fmt::format("in slot {}", record.step);
   }

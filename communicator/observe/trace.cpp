@@ -212,7 +212,7 @@ void Trace::write() {
   }
 
   for (const HostCall& c : calls_) {
-    const bool is_own = algorithms_.at(c.algorithm) == own_kernel_name;
+    const bool is_own = is_own_kernel(algorithms_.at(c.algorithm));
     writer.span(
         Writer::host, "call",
         is_own ? describe_own_kernel(c.call.count) : std::string(name_of(c.call.collective)),

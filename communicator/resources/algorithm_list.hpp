@@ -15,12 +15,14 @@ class AlgorithmList {
  public:
   AlgorithmList() {
     for (const auto& algorithm : Registry::instance().all()) algorithms_.push_back(algorithm.get());
-    for (const auto* other : {&Registry::instance().one_sided, &Registry::instance().own_kernels})
+    choices_ = algorithms_.size();
+    const Registry& registry = Registry::instance();
+    for (const auto* other : {&registry.one_sided, &registry.own_kernels, &registry.own_rows})
       algorithms_.push_back(other->get());
   }
   /// Those that a call may choose.
   std::vector<const Algorithm*> choices() const {
-    return {algorithms_.begin(), algorithms_.end() - 2};
+    return {algorithms_.data(), algorithms_.data() + choices_};
   }
   const std::vector<const Algorithm*>& all() const noexcept { return algorithms_; }
   std::vector<std::string> names() const {
@@ -37,6 +39,7 @@ class AlgorithmList {
 
  private:
   std::vector<const Algorithm*> algorithms_;
+  std::size_t choices_ = 0;
   mutable std::size_t last_ = 0;  // the latest answer, because the next one is often the same
 };
 

@@ -385,9 +385,14 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   if (!nodes.are_several() && may_grow(ranks) && shares > base_scratch)
     topology.base_limit = base_scratch;
   // Messages then have memory that collectives don't share. It comes on top of the default, so the
-  // shares of collectives stay as they are.
-  const std::size_t limit = settings.scratch_bytes ? shares : shares + topology.base_limit / 2;
-  topology.scratch_limit = scratch_within(limit, topology, AlgorithmList().all(), shares);
+  // shares of collectives stay as they are. So does the memory of collectives that end in a
+  // function, which few programs call: 256 blocks for 2 ranks, 64 for 8.
+  const bool has_more = !settings.scratch_bytes && topology.base_limit != 0;
+  const std::size_t limit = has_more ? shares + topology.base_limit / 2 : shares;
+  topology.rows_limit = has_more ? std::size_t{48} << 20 : shares / 16;
+  std::vector<const Algorithm*> limited = AlgorithmList().all();
+  if (has_more) std::erase(limited, Registry::instance().own_rows.get());
+  topology.scratch_limit = scratch_within(limit, topology, limited, shares);
   return topology;
 }
 

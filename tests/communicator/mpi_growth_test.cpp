@@ -102,7 +102,11 @@ TEST_F(Growth, ComesToAllThatThereMayBe) {
     steps.insert(committed(comm));
   }
   EXPECT_GE(steps.size(), 3u);
-  EXPECT_EQ(committed(comm), comm.statistics().scratch_bytes);
+  // All but the memory of rows, which no algorithm of the registry has.
+  const std::size_t all = comm.statistics().scratch_bytes;
+  EXPECT_LE(all - committed(comm), 49 * mega);
+  comm.reserve();
+  EXPECT_EQ(committed(comm), all);
 }
 
 TEST_F(Growth, IsNotForMessages) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/own_kernels/checks.hpp"
+#include "communicator/own_kernels/row_checks.hpp"
 #include "plait/mpi.hpp"
 #include "support/mpi_main.hpp"
 
@@ -19,6 +20,9 @@ TEST(OwnKernelsOfProcesses, StandInGroups) { run(check_shift_in_groups); }
 TEST(OwnKernelsOfProcesses, SignalAndWait) { run(check_all_to_all); }
 TEST(OwnKernelsOfProcesses, Sum) { run(check_sums); }
 TEST(OwnKernelsOfProcesses, OfOneName) { run(check_names); }
+TEST(RowsOfProcesses, GoToTheFunction) { run(check_rows); }
+TEST(RowsOfProcesses, ByShippedFunctions) { run(check_row_functions); }
+TEST(RowsOfProcesses, InGraphs) { run(check_rows_in_graphs); }
 
 }  // namespace
 }  // namespace plait::test

@@ -76,6 +76,8 @@ say "an own kernel"
 make_project own_kernel
 run_ranks 3 "$work/own_kernel-build/smooth" | tee "$work/said"
 grep -qxF 'rank 1: 0.5 1 ... 1.5' "$work/said" || fail "the cells are wrong"
+run_ranks 2 "$work/own_kernel-build/softmax" | tee "$work/said"
+[ "$(grep -c ': 0 of 20000 values are wrong' "$work/said")" = 2 ] || fail "softmax is wrong"
 
 say "a plug-in"
 make_project plugin

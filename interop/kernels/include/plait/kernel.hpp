@@ -16,23 +16,24 @@
 //     plait::launch(comm, stream, {blocks, threads}, Shift{}, plait::view_of(comm, buffer), to,
 //                   count);
 #pragma once  // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string_view>
 #include <type_traits>
 
-#include "algorithms/contract/registration.hpp"
 #include "algorithms/own_kernels/kernel_setting.hpp"
-#include "backends/all/targets.hpp"
+#include "backends/device/device.hpp"
 #include "backends/device/launch_types.hpp"
 #include "plait/buffer.hpp"
 #include "plait/communicator.hpp"
+#include "plait/detail/launched_kernel.hpp"
 #include "plait/stream.hpp"
 
 namespace plait {
+namespace detail {
+template <Device D, bool Packets>
+class RowMail;
+}
 
 /// The copies of all ranks of a piece of symmetric memory, by rank. Trivially copyable: pass it to
 /// any kernel. Valid on the device of the rank that made it, as long as the memory is.
@@ -194,6 +195,9 @@ class Here {
   }
 
  private:
+  template <Device, bool>
+  friend class detail::RowMail;
+
   PLAIT_DEVICE bool has(int peer) const { return peer >= 0 && peer < s_.ranks; }
   PLAIT_CALLS_HOST
   PLAIT_DEVICE int first() const { return static_cast<int>(dev_.thread()); }
@@ -212,8 +216,13 @@ class Here {
   }
   PLAIT_CALLS_HOST
   PLAIT_DEVICE bool await(int peer, unsigned row, std::uint32_t count) {
+    return await(peer, row, count, row);
+  }
+  /// `step`: for the diagnostic record.
+  PLAIT_CALLS_HOST
+  PLAIT_DEVICE bool await(int peer, unsigned row, std::uint32_t count, unsigned step) {
     const auto* const words = reinterpret_cast<const std::uint32_t*>(s_.words.own);
-    return dev_.wait(words + index(row, peer), s_.seen[index(row, peer)] += count, {peer, row});
+    return dev_.wait(words + index(row, peer), s_.seen[index(row, peer)] += count, {peer, step});
   }
 
   template <class T>
@@ -299,66 +308,8 @@ class Here {
   const KernelSetting& s_;
 };
 
-namespace detail {
+// Files of two compilers may have the same kernel.
 inline namespace PLAIT_TARGETS {
-
-/// The arguments of a kernel, in their order.
-template <class... A>
-struct Arguments {
-  template <class Kernel, class... Before>
-  PLAIT_DEVICE void apply(const Kernel& kernel, Before&... before) const {
-    kernel(before...);
-  }
-};
-template <class First, class... Rest>
-struct Arguments<First, Rest...> {
-  First first;
-  Arguments<Rest...> rest;
-  template <class Kernel, class... Before>
-  PLAIT_DEVICE void apply(const Kernel& kernel, Before&... before) const {
-    rest.apply(kernel, before..., first);
-  }
-};
-
-template <class Kernel, class... A>
-struct LaunchedKernel {
-  struct Args {
-    KernelSetting setting;
-    Kernel kernel;
-    Arguments<A...> arguments;
-  };
-  /// Else nvcc keeps values in memory so that two blocks fit.
-  static constexpr unsigned min_blocks_per_multiprocessor = 1;
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& args) {
-    Here<D> here(dev, args.setting);
-    args.arguments.apply(args.kernel, here);
-  }
-  /// Equal in all processes that the same compiler has compiled.
-  static constexpr std::string_view name() { return __PRETTY_FUNCTION__; }
-  static constexpr std::uint64_t number = number_of_own_kernel(name());
-  using Targets = KernelOfTargets<LaunchedKernel, Args>;
-  static void add() { Targets::add(name()); }
-  /// Before `main`, so the kernel is loaded before others wait on the device.
-  static inline const Registration registration{add};
-};
-
-inline Arguments<> in_order() { return {}; }
-template <class First, class... Rest>
-Arguments<First, Rest...> in_order(const First& first, const Rest&... rest) {
-  return {first, in_order(rest...)};
-}
-
-template <class T>
-void add_window(std::span<std::size_t>&, const T&) {}
-template <class T>
-void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
-  windows.front() = view.window_number();
-  windows = windows.subspan(1);
-}
-
-}  // namespace PLAIT_TARGETS
-}  // namespace detail
 
 /// Runs `kernel(here, arguments...)` in `shape.blocks` blocks of `shape.threads` threads on the
 /// devices of all ranks. Collective: all ranks launch the same kernel in the same shape; arguments
@@ -375,24 +326,8 @@ void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
 template <class Kernel, class... A>
 void launch(Communicator& comm, StreamRef stream, LaunchShape shape, const Kernel& kernel,
             const A&... arguments) {
-  using Launched = detail::LaunchedKernel<Kernel, A...>;
-  using Args = typename Launched::Args;
-  static_assert(std::is_trivially_copyable_v<Args>,
-                "the arguments of a kernel are copied as bytes");
-  static_assert(alignof(Args) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
-                "the library's copy of the arguments is aligned like memory of operator new");
-  static_assert(sizeof(Args) <= max_kernel_args, "the arguments of a kernel have up to 3.8 KB");
-  static_cast<void>(&Launched::registration);
-  const Args args{{}, kernel, detail::in_order(arguments...)};
-  std::array<std::size_t, sizeof...(A) + 1> windows;
-  std::span<std::size_t> left(windows);
-  (detail::add_window(left, arguments), ...);
-  comm.launch({.number = Launched::number,
-               .kernel = Launched::Targets::of,
-               .shape = shape,
-               .args = std::as_bytes(std::span(&args, 1)),
-               .windows = {windows.data(), windows.size() - left.size()}},
-              stream);
+  detail::launch(comm, stream, {.shape = shape}, kernel, arguments...);
 }
 
+}  // namespace PLAIT_TARGETS
 }  // namespace plait

@@ -1,0 +1,214 @@
+// Collectives of matrices that end in a function of the program's own, in one kernel: sums go to it
+// row by row, without a launch or a way through memory between. plait/row_functions.hpp has such
+// functions. docs/own-kernels.md has an example.
+//
+// A function is a trivially copyable object that the threads of a block call for a row together:
+//
+//     struct Scale {  // to = factor * sum
+//       plait::bf16* to;
+//       float factor;
+//       template <class Row>
+//       PLAIT_DEVICE void operator()(Row& row) const {
+//         row.each([&](auto piece, auto& values) {
+//           for (float& value : values) value *= factor;
+//           row.store(row.of(to), piece, values);
+//         });
+//       }
+//     };
+//     plait::all_reduce_rows(comm, stream, from, rows, columns, Scale{to, 0.5f});
+//
+// If it has a member function `ahead(const Row&)`, that is called before the sum is there, and what
+// it returns comes back as a second argument: see `Row::fetch`. If it has `refusal(columns)`, that
+// returns why it can't take such rows as a std::string, which is empty if it can.
+#pragma once  // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "plait/detail/row_rounds.hpp"
+#include "plait/kernel.hpp"
+
+namespace plait {
+
+/// How rows travel. All ranks say the same.
+enum class RowsBy {
+  size,      // as suits their number and length
+  packets,   // in packets, to all that need them: small matrices
+  one_shot,  // the same with a signal for each part of a row
+  two_shot   // each rank adds some rows and sends the sums; for an all-reduce only
+};
+
+namespace detail {
+inline namespace PLAIT_TARGETS {
+
+template <class T, RowCall Call, int Parts, bool Packets>
+struct RowsKernel {
+  template <Device D, class Function>
+  PLAIT_DEVICE void operator()(Here<D>& here, const RowsArgs<T>& args,
+                               const Function& function) const {
+    RowRounds<D, T, Call, Parts, Packets, Function>(here, args, function).run();
+  }
+};
+
+/// Each of the functions below.
+template <class T, class Function>
+class RowsLaunch {
+ public:
+  static constexpr std::size_t width = 16 / sizeof(T);
+
+  RowsLaunch(Communicator& comm, StreamRef stream, std::string_view caller, const T* from,
+             std::size_t rows, std::size_t columns, RowsBy by, const Function& function)
+      : comm_(comm),
+        stream_(stream),
+        caller_(caller),
+        args_{from, rows, static_cast<unsigned>(columns), 0},
+        columns_(columns),
+        by_(by),
+        function_(function) {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
+  }
+
+  void all_reduce() const {
+    const auto ranks = static_cast<std::size_t>(comm_.size());
+    const std::size_t sent = bytes() * (ranks - 1);
+    switch (by_ != RowsBy::size     ? by_
+            : sent <= packets_limit ? RowsBy::packets
+            : ranks <= 2            ? RowsBy::one_shot
+                                    : RowsBy::two_shot) {
+      case RowsBy::packets:
+        return send<RowCall::one_shot, true>(args_.rows);
+      case RowsBy::two_shot:
+        return send<RowCall::two_shot, false>((args_.rows + ranks - 1) / ranks);
+      default:
+        return send<RowCall::one_shot, false>(args_.rows);
+    }
+  }
+  template <RowCall Call>
+  void of_each_rank() const {
+    const std::size_t sent = bytes() * static_cast<std::size_t>(comm_.size() - 1);
+    const bool fits = Call != RowCall::all_gather || parts_for(true) <= RowMemory::slots / 2;
+    if (fits && (by_ == RowsBy::packets || (by_ == RowsBy::size && sent <= packets_limit)))
+      send<Call, true>(args_.rows);
+    else send<Call, false>(args_.rows);
+  }
+
+ private:
+  static constexpr std::size_t wave = 64, packets_limit = std::size_t{512} << 10;
+
+  std::size_t bytes() const { return args_.rows * columns_ * sizeof(T); }
+  std::size_t packs() const { return columns_ / width; }
+  /// Parts of a row, a power of two. A thread has one pack of each. Small matrices, which are sent
+  /// as packets, have many threads for each row; large ones have several rows on a multiprocessor.
+  std::size_t parts_for(bool packets) const {
+    const std::size_t most = packets ? RowMemory::slot_packs : RowMemory::slot_packs / 2;
+    return std::bit_ceil((packs() + most - 1) / most);
+  }
+
+  std::string refusal() const {
+    if (columns_ % width != 0)
+      return "rows of " + std::to_string(columns_) + " columns, and they must be a multiple of " +
+             std::to_string(width);
+    if (columns_ * sizeof(T) > RowMemory::most_row_bytes)
+      return "rows of " + std::to_string(columns_ * sizeof(T)) + " bytes, and they have up to " +
+             std::to_string(RowMemory::most_row_bytes);
+    if (reinterpret_cast<std::uintptr_t>(args_.from) % 16 != 0)
+      return "the matrix is not aligned to 16 bytes";
+    if constexpr (requires { function_.refusal(columns_); }) {
+      return function_.refusal(columns_);
+    } else {
+      return {};
+    }
+  }
+
+  /// A wrong matrix is refused by the library, which must know of it, and is not launched.
+  template <RowCall Call, bool Packets>
+  void send(std::size_t rounds) const {
+    if (args_.rows == 0 || columns_ == 0) return;
+    const std::size_t parts = parts_for(Packets);
+    if (parts <= 1) launch<Call, 1, Packets>(rounds);
+    else if (parts == 2) launch<Call, 2, Packets>(rounds);
+    else if (parts == 4 || Packets) launch<Call, 4, Packets>(rounds);
+    else if constexpr (!Packets) launch<Call, 8, Packets>(rounds);
+  }
+  template <RowCall Call, int Parts, bool Packets>
+  void launch(std::size_t rounds) const {
+    const std::string why = refusal();
+    RowsArgs<T> args = args_;
+    args.part_packs =
+        static_cast<unsigned>(((packs() + Parts - 1) / Parts + wave - 1) / wave * wave);
+    detail::launch(
+        comm_, stream_,
+        {.shape = {static_cast<unsigned>(std::min<std::size_t>(rounds, RowMemory::max_blocks)),
+                   args.part_packs},
+         .rows = Packets || Call == RowCall::two_shot || Call == RowCall::all_gather
+                     ? KernelLaunch::Rows::in_second_lanes
+                     : KernelLaunch::Rows::in_lanes,
+         .rows_of_matrix = args_.rows,
+         .columns_of_matrix = columns_,
+         .caller = caller_,
+         .refusal = why},
+        RowsKernel<T, Call, Parts, Packets>{}, args, function_);
+  }
+
+  Communicator& comm_;
+  StreamRef stream_;
+  std::string_view caller_;
+  RowsArgs<T> args_;
+  std::size_t columns_;
+  RowsBy by_;
+  const Function& function_;
+};
+
+}  // namespace PLAIT_TARGETS
+}  // namespace detail
+
+// Files of two compilers may have the same functions.
+inline namespace PLAIT_TARGETS {
+
+/// The sums of all ranks' matrices of `rows` rows: every rank calls `function` for every row of the
+/// sum. `from`: `rows` * `columns` elements of T (f32, f16 or bf16) in memory of this rank's
+/// device, aligned to 16 bytes. The function may store over it what has the size of T, row for row
+/// and each piece by the thread that has it.
+///
+/// The values of a row are those that `Communicator::all_reduce` would give under the policy
+/// `reproducible`: added in f32 in rank order, and rounded to T. They, and what `Row::reduce`
+/// returns, are equal in all bits on all ranks, however many rows there are and however they
+/// travel.
+///
+/// Collective, asynchronous, and ordered on `stream`, with deadline, abort, graphs, groups and
+/// errors as `launch` says; all ranks give the same `rows`, `columns`, `by` and type of function.
+/// `Error(invalid_argument)` if a row is not a multiple of 16 bytes, or has more than 32 KB.
+/// Nothing happens if `rows` or `columns` is 0.
+template <class T, class Function>
+void all_reduce_rows(Communicator& comm, StreamRef stream, const T* from, std::size_t rows,
+                     std::size_t columns, const Function& function, RowsBy by = RowsBy::size) {
+  detail::RowsLaunch<T, Function>(comm, stream, "all_reduce_rows", from, rows, columns, by,
+                                  function)
+      .all_reduce();
+}
+
+/// The same, but `from` has `rows` rows for each rank, in rank order, and a rank calls `function`
+/// for the sums of its own rows alone: numbers 0 to `rows` - 1.
+template <class T, class Function>
+void reduce_scatter_rows(Communicator& comm, StreamRef stream, const T* from, std::size_t rows,
+                         std::size_t columns, const Function& function, RowsBy by = RowsBy::size) {
+  detail::RowsLaunch<T, Function>(comm, stream, "reduce_scatter_rows", from, rows, columns, by,
+                                  function)
+      .template of_each_rank<detail::RowCall::reduce_scatter>();
+}
+
+/// Every rank calls `function` for the rows of all ranks, `rows` of each, in rank order. Nothing is
+/// added or rounded.
+template <class T, class Function>
+void all_gather_rows(Communicator& comm, StreamRef stream, const T* from, std::size_t rows,
+                     std::size_t columns, const Function& function, RowsBy by = RowsBy::size) {
+  detail::RowsLaunch<T, Function>(comm, stream, "all_gather_rows", from, rows, columns, by,
+                                  function)
+      .template of_each_rank<detail::RowCall::all_gather>();
+}
+
+}  // namespace PLAIT_TARGETS
+}  // namespace plait
