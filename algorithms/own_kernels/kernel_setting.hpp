@@ -106,9 +106,10 @@ struct KernelLaunch {
   LaunchShape shape{};
   std::span<const std::byte> args{};       // they begin with a `KernelSetting`
   std::span<const std::size_t> windows{};  // the numbers of those that arguments view
-  /// Which of `RowMemory` it needs. The shape then says how many blocks have work, and perhaps
-  /// fewer are launched.
-  enum class Rows : std::uint8_t { none, in_lanes, in_second_lanes } rows = Rows::none;
+  /// Whether it needs `RowMemory`, and how many blocks have it and fit on the device: all, or half
+  /// of them if they use the second lanes or have more than 256 threads. The shape then says how
+  /// many blocks have work, and perhaps fewer are launched.
+  enum class Rows : std::uint8_t { none, in_all_blocks, in_half_of_the_blocks } rows = Rows::none;
   std::size_t rows_of_matrix = 0, columns_of_matrix = 0;  // equal on all ranks
   std::string_view caller = "launch", refusal{};  // why the call is refused; empty: it is not
 

@@ -8,6 +8,7 @@
 //                           compilers that need to be told
 //   PLAIT_CALLS_HOST        (before a PLAIT_DEVICE function, and before its `template`) it calls
 //                           words of a target, which only the host or only a device may call
+//   PLAIT_INLINED           (behind the parameters of a lambda) it is inlined, like PLAIT_DEVICE
 //   PLAIT_UNROLL, PLAIT_NO_UNROLL
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #if defined(__CUDACC__)
@@ -34,6 +35,7 @@
 #define PLAIT_ELEMENT PLAIT_DEVICE
 #define PLAIT_WORD __device__ inline __attribute__((always_inline))
 #define PLAIT_COLD
+#define PLAIT_INLINED __attribute__((always_inline))
 #define PLAIT_KERNEL_PARAMETER
 #define PLAIT_CALLS_HOST
 #define PLAIT_UNROLL _Pragma("unroll")
@@ -48,4 +50,7 @@
 #define PLAIT_ELEMENT inline
 #endif
 #define PLAIT_UNROLL  // the loops over lanes are left to the vectoriser
+#endif
+#if !defined(PLAIT_INLINED)
+#define PLAIT_INLINED
 #endif

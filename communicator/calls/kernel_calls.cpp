@@ -32,7 +32,8 @@ LaunchShape KernelCalls::fitted(const KernelLaunch& launch) const {
   if (launch.rows != KernelLaunch::Rows::none) {
     shape.blocks = most;
     shape = Registry::instance().own_rows->fitted(shape, {}, topology);
-    if (launch.rows == KernelLaunch::Rows::in_second_lanes) shape.blocks = (shape.blocks + 1) / 2;
+    if (launch.rows == KernelLaunch::Rows::in_half_of_the_blocks)
+      shape.blocks = (shape.blocks + 1) / 2;
     shape.blocks = std::min(shape.blocks, launch.shape.blocks);
   }
   if (shape.blocks == 0 && launch.rows != KernelLaunch::Rows::none)

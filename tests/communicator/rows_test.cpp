@@ -17,7 +17,7 @@ class Rows : public ForRanks {
  protected:
   static void run(const std::function<void(Communicator&, int)>& body) { run_ranks(ranks(), body); }
 };
-INSTANTIATE_TEST_SUITE_P(All, Rows, testing::Values(1, 2, 3, 8), TestName());
+INSTANTIATE_TEST_SUITE_P(All, Rows, testing::Values(1, 2, 5), TestName());
 
 TEST_P(Rows, GoToTheFunction) {
   run([](Communicator& comm, int) { check_rows(comm); });

@@ -59,7 +59,7 @@ class Row {
  public:
   static constexpr unsigned width = 16 / sizeof(T);
   /// Not in long rows, for which there are not enough registers.
-  static constexpr bool fetches_early = D::threads_as_launched && Parts <= 4;
+  static constexpr bool fetches_early = D::threads_as_launched && Parts <= 2;
   using Values = float[width];
   /// Where a piece is: `column` is that of its first element.
   struct Piece {
@@ -95,7 +95,7 @@ class Row {
   PLAIT_DEVICE void each(const F& f) {
     PLAIT_UNROLL
     for (unsigned part = 0; part < unsigned{Parts}; ++part)
-      each_place(part, [&](unsigned, unsigned column, bool exists) {
+      each_place(part, [&](unsigned, unsigned column, bool exists) PLAIT_INLINED {
         if (exists) f(Piece{part, column}, at(part, column));
       });
   }
@@ -106,7 +106,7 @@ class Row {
   PLAIT_DEVICE float reduce(const F& f, const Op& op, float neutral) {
     return with_one_nan(dev_.template reduce<Parts>(
         part_packs_, columns_ / width,
-        [&](unsigned part, unsigned place) {
+        [&](unsigned part, unsigned place) PLAIT_INLINED {
           const unsigned column = column_of(part, place);
           return column < columns_ ? f(Piece{part, column}, at(part, column)) : neutral;
         },
@@ -115,7 +115,7 @@ class Row {
   template <class F>
   PLAIT_DEVICE float sum(const F& f) {
     return reduce(
-        f, [](float a, float b) { return a + b; }, 0.0f);
+        f, [](float a, float b) PLAIT_INLINED { return a + b; }, 0.0f);
   }
   /// NaN, if there is one.
   template <class F>
@@ -162,21 +162,18 @@ class Row {
   /// ask before anything is stored there. Null: no row, whose values nobody asks for.
   template <class U>
   class Fetched {
-   public:
-    PLAIT_DEVICE void values(Piece piece, Values& to) const {
-      if constexpr (fetches_early) {
-        widen_all(raw_[piece.part], to);
-      } else {
-        PLAIT_UNROLL
-        for (unsigned i = 0; i < width; ++i) to[i] = widen_one(row_[piece.column + i]);
-      }
-    }
-
-   private:
     friend class Row;
     Raw<U> raw_[fetches_early ? Parts : 1];
     const U* row_ = nullptr;
   };
+  template <class U>
+  PLAIT_DEVICE void load(const Fetched<U>& fetched, Piece piece, Values& to) const {
+    if constexpr (fetches_early) {
+      widen_all(fetched.raw_[piece.part], to);
+    } else {
+      load(fetched.row_, piece, to);
+    }
+  }
   template <class U>
   PLAIT_DEVICE Fetched<U> fetch(const U* row) const {
     Fetched<U> fetched;
@@ -185,7 +182,7 @@ class Row {
       if (row == nullptr) return fetched;
       PLAIT_UNROLL
       for (unsigned part = 0; part < unsigned{Parts}; ++part)
-        each_place(part, [&](unsigned, unsigned column, bool exists) {
+        each_place(part, [&](unsigned, unsigned column, bool exists) PLAIT_INLINED {
           fetched.raw_[part] = load_raw(row + (exists ? column : 0));
         });
     }
@@ -199,7 +196,7 @@ class Row {
   PLAIT_CALLS_HOST
   template <class F>
   PLAIT_DEVICE void each_place(unsigned part, const F& f) const {
-    const auto call = [&](unsigned place) {
+    const auto call = [&](unsigned place) PLAIT_INLINED {
       const unsigned column = column_of(part, place);
       f(place, column, column < columns_);
     };

@@ -71,18 +71,18 @@ struct ResidualRmsNorm {
   template <class Row>
   PLAIT_DEVICE void operator()(Row& row, const Needed<Row>& needed) const {
     using Values = typename Row::Values;
-    const float squares = row.sum([&](auto piece, Values& x) {
+    const float squares = row.sum([&](auto piece, Values& x) PLAIT_INLINED {
       Values added = {};
-      if (residual != nullptr) needed.residual.values(piece, added);
+      if (residual != nullptr) row.load(needed.residual, piece, added);
       PLAIT_UNROLL
       for (unsigned i = 0; i < Row::width; ++i) x[i] += added[i];
       if (residual_out != nullptr) row.store(row.of(residual_out), piece, x);
       return detail::squares_of<Row>(x);
     });
     const float factor = 1.0f / std::sqrt(squares / static_cast<float>(row.columns()) + epsilon);
-    row.each([&](auto piece, Values& x) {
+    row.each([&](auto piece, Values& x) PLAIT_INLINED {
       Values weights;
-      needed.weight.values(piece, weights);
+      row.load(needed.weight, piece, weights);
       PLAIT_UNROLL
       for (unsigned i = 0; i < Row::width; ++i) x[i] = x[i] * factor * weights[i];
       if constexpr (Scaled != Scaling::of_row) {
@@ -90,7 +90,7 @@ struct ResidualRmsNorm {
       }
     });
     if constexpr (Scaled == Scaling::of_row) {
-      const float most = row.max([](auto, const Values& y) {
+      const float most = row.max([](auto, const Values& y) PLAIT_INLINED {
         float larger = 0;
         PLAIT_UNROLL
         for (unsigned i = 0; i < Row::width; ++i) larger = Row::larger(larger, std::fabs(y[i]));
@@ -99,7 +99,8 @@ struct ResidualRmsNorm {
       constexpr float least = 0x1p-100f;  // for rows of zeros; its reciprocal is finite
       const float its = Row::larger(most / largest_of<Out>, least);
       if (row.is_first_thread()) row_scales[row.number()] = its;
-      row.each([&](auto piece, Values& y) { scale_and_store(row, piece, y, 1.0f / its); });
+      row.each([&](auto piece, Values& y)
+                   PLAIT_INLINED { scale_and_store(row, piece, y, 1.0f / its); });
     }
   }
 
@@ -144,9 +145,9 @@ struct BiasActivation {
   }
   template <class Row, class Fetched>
   PLAIT_DEVICE void operator()(Row& row, const Fetched& fetched) const {
-    row.each([&](auto piece, typename Row::Values& x) {
+    row.each([&](auto piece, typename Row::Values& x) PLAIT_INLINED {
       typename Row::Values added = {};
-      if (bias != nullptr) fetched.values(piece, added);
+      if (bias != nullptr) row.load(fetched, piece, added);
       PLAIT_UNROLL
       for (unsigned i = 0; i < Row::width; ++i) x[i] = activation(x[i] + added[i]);
       row.store(row.of(out), piece, x);
@@ -163,7 +164,7 @@ struct SumOfSquares {
   std::string refusal(std::size_t) const { return detail::misaligned(out); }
   template <class Row>
   PLAIT_DEVICE void operator()(Row& row) const {
-    const float sum = row.sum([&](auto piece, const typename Row::Values& x) {
+    const float sum = row.sum([&](auto piece, const typename Row::Values& x) PLAIT_INLINED {
       if (out != nullptr) row.store(row.of(out), piece, x);
       return detail::squares_of<Row>(x);
     });

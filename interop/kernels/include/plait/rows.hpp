@@ -44,12 +44,12 @@ enum class RowsBy {
 namespace detail {
 inline namespace PLAIT_TARGETS {
 
-template <class T, RowCall Call, int Parts, bool Packets>
+template <class T, RowCall Call, int Parts, RowWay Way>
 struct RowsKernel {
   template <Device D, class Function>
   PLAIT_DEVICE void operator()(Here<D>& here, const RowsArgs<T>& args,
                                const Function& function) const {
-    RowRounds<D, T, Call, Parts, Packets, Function>(here, args, function).run();
+    RowRounds<D, T, Call, Parts, Way, Function>(here, args, function).run();
   }
 };
 
@@ -89,7 +89,8 @@ class RowsLaunch {
   template <RowCall Call>
   void of_each_rank() const {
     const std::size_t sent = bytes() * static_cast<std::size_t>(comm_.size() - 1);
-    const bool fits = Call != RowCall::all_gather || parts_for(true) <= RowMemory::slots / 2;
+    const bool fits =
+        Call != RowCall::all_gather || parts_of(RowMemory::slot_packs) <= RowMemory::slots / 2;
     if (fits && (by_ == RowsBy::packets || (by_ == RowsBy::size && sent <= packets_limit)))
       send<Call, true>(args_.rows);
     else send<Call, false>(args_.rows);
@@ -100,11 +101,9 @@ class RowsLaunch {
 
   std::size_t bytes() const { return args_.rows * columns_ * sizeof(T); }
   std::size_t packs() const { return columns_ / width; }
-  /// Parts of a row, a power of two. A thread has one pack of each. Small matrices, which are sent
-  /// as packets, have many threads for each row; large ones have several rows on a multiprocessor.
-  std::size_t parts_for(bool packets) const {
-    const std::size_t most = packets ? RowMemory::slot_packs : RowMemory::slot_packs / 2;
-    return std::bit_ceil((packs() + most - 1) / most);
+  /// Parts of a row, a power of two up to 4. A thread has one pack of each.
+  std::size_t parts_of(std::size_t most_packs) const {
+    return std::bit_ceil(std::clamp<std::size_t>((packs() + most_packs - 1) / most_packs, 1, 4));
   }
 
   std::string refusal() const {
@@ -123,17 +122,30 @@ class RowsLaunch {
     }
   }
 
-  /// A wrong matrix is refused by the library, which must know of it, and is not launched.
+  /// Small matrices, which are sent as packets, have many threads for each row; large ones have
+  /// several rows on a multiprocessor, if these are not too long.
   template <RowCall Call, bool Packets>
   void send(std::size_t rounds) const {
+    constexpr std::size_t half = RowMemory::slot_packs / 2;
     if (args_.rows == 0 || columns_ == 0) return;
-    const std::size_t parts = parts_for(Packets);
-    if (parts <= 1) launch<Call, 1, Packets>(rounds);
-    else if (parts == 2) launch<Call, 2, Packets>(rounds);
-    else if (parts == 4 || Packets) launch<Call, 4, Packets>(rounds);
-    else if constexpr (!Packets) launch<Call, 8, Packets>(rounds);
+    if constexpr (Packets) {
+      send_by<Call, RowWay::packets>(parts_of(2 * half), rounds);
+    } else if (packs() <= 4 * half) {
+      send_by<Call, RowWay::signals_of_narrow_blocks>(parts_of(half), rounds);
+    } else {
+      launch<Call, 4, RowWay::signals>(rounds);
+    }
   }
-  template <RowCall Call, int Parts, bool Packets>
+  template <RowCall Call, RowWay Way>
+  void send_by(std::size_t parts, std::size_t rounds) const {
+    if (parts == 1) launch<Call, 1, Way>(rounds);
+    else if (parts == 2) launch<Call, 2, Way>(rounds);
+    else if constexpr (Call != RowCall::all_gather || Way != RowWay::packets) {
+      launch<Call, 4, Way>(rounds);
+    }
+  }
+  /// A wrong matrix is refused by the library, which must know of it.
+  template <RowCall Call, int Parts, RowWay Way>
   void launch(std::size_t rounds) const {
     const std::string why = refusal();
     RowsArgs<T> args = args_;
@@ -143,14 +155,15 @@ class RowsLaunch {
         comm_, stream_,
         {.shape = {static_cast<unsigned>(std::min<std::size_t>(rounds, RowMemory::max_blocks)),
                    args.part_packs},
-         .rows = Packets || Call == RowCall::two_shot || Call == RowCall::all_gather
-                     ? KernelLaunch::Rows::in_second_lanes
-                     : KernelLaunch::Rows::in_lanes,
+         .rows = Way != RowWay::signals_of_narrow_blocks || Call == RowCall::two_shot ||
+                         Call == RowCall::all_gather
+                     ? KernelLaunch::Rows::in_half_of_the_blocks
+                     : KernelLaunch::Rows::in_all_blocks,
          .rows_of_matrix = args_.rows,
          .columns_of_matrix = columns_,
          .caller = caller_,
          .refusal = why},
-        RowsKernel<T, Call, Parts, Packets>{}, args, function_);
+        RowsKernel<T, Call, Parts, Way>{}, args, function_);
   }
 
   Communicator& comm_;

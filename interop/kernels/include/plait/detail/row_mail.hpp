@@ -62,7 +62,9 @@ class RowMail {
   template <int Count, class Slot>
   PLAIT_DEVICE bool take(int first, const Slot& slot, const P* own, std::uint32_t step,
                          unsigned place, P (&packs)[Count]) {
-    const auto is_there = [&](int j) { return first + j < s_.ranks && first + j != s_.rank; };
+    const auto is_there = [&](int j) PLAIT_INLINED {
+      return first + j < s_.ranks && first + j != s_.rank;
+    };
     if constexpr (Packets) {
       const P mine = load_words(dev_, own);
       const Packet* packets[2 * Count];

@@ -40,6 +40,9 @@
 namespace plait::detail {
 
 enum class RowCall { one_shot, two_shot, reduce_scatter, all_gather };
+/// A slot has a part of a row, or with signals two parts of half the length, of narrower blocks:
+/// more of these run at once.
+enum class RowWay { packets, signals, signals_of_narrow_blocks };
 
 template <class T>
 struct RowsArgs {
@@ -48,7 +51,7 @@ struct RowsArgs {
   unsigned columns, part_packs;
 };
 
-template <Device D, class T, RowCall Call, int Parts, bool Packets, class Function>
+template <Device D, class T, RowCall Call, int Parts, RowWay Way, class Function>
 class RowRounds {
  public:
   PLAIT_CALLS_HOST
@@ -84,17 +87,32 @@ class RowRounds {
   }
 
  private:
+  static constexpr bool Packets = Way == RowWay::packets;
   using P = typename RowMail<D, Packets>::P;
   using Elements = Pack<T, 16>;
   using R = Row<D, T, Parts>;
   static constexpr bool adds = Call != RowCall::all_gather;
-  /// Blocks that send packets have so many threads that a part fills a slot; others have half.
-  static constexpr unsigned step_parts = Packets || Parts == 1 ? 1 : 2,
+  static constexpr unsigned step_parts =
+                                Way == RowWay::signals_of_narrow_blocks && Parts > 1 ? 2 : 1,
                             row_steps = unsigned{Parts} / step_parts;
   /// One-shot on a GPU: what is sent next has been loaded.
   static constexpr bool loads_ahead = Call == RowCall::one_shot && D::threads_as_launched;
   /// Rows of words that signals are counted in.
   static constexpr unsigned terms = 0, sums = 1;
+
+  /// What the function's `ahead` returns, if it has one.
+  template <class Its>
+  struct Ahead {
+    PLAIT_DEVICE Ahead(const Function&, const Its&) {}
+    PLAIT_DEVICE void call(const Function& function, Its& row) const { function(row); }
+  };
+  template <class Its>
+  requires requires(const Function& function, const Its& row) { function.ahead(row); }
+  struct Ahead<Its> {
+    PLAIT_DEVICE Ahead(const Function& function, const Its& row) : what(function.ahead(row)) {}
+    PLAIT_DEVICE void call(const Function& function, Its& row) const { function(row, what); }
+    decltype(std::declval<const Function&>().ahead(std::declval<const Its&>())) what;
+  };
 
   PLAIT_DEVICE std::size_t ranks() const { return static_cast<unsigned>(here_.ranks()); }
   PLAIT_DEVICE std::size_t rows_of_round() const { return Call == RowCall::two_shot ? ranks() : 1; }
@@ -145,15 +163,15 @@ class RowRounds {
       if (next_round_ >= rounds_) return;
       PLAIT_UNROLL
       for (unsigned part = 0; part < step_parts; ++part)
-        row(0).each_place(next_step_ * step_parts + part, [&](unsigned, unsigned column, bool has) {
-          next_[part] = load(next_round_, column, has);
-        });
+        row(0).each_place(next_step_ * step_parts + part,
+                          [&](unsigned, unsigned column, bool has)
+                              PLAIT_INLINED { next_[part] = load(next_round_, column, has); });
     }
   }
   PLAIT_DEVICE void send(unsigned part) {
     row(0).each_place(next_step_ * step_parts + part,
-                      [&](unsigned place, unsigned column, bool has) {
-                        each_peer([&](int peer) {
+                      [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
+                        each_peer([&](int peer) PLAIT_INLINED {
                           const std::size_t its = term(next_round_, peer);
                           if (!Packets && !(has && exists(its))) return;
                           const P mine = loads_ahead ? next_[part] : load(its, column, has);
@@ -179,22 +197,31 @@ class RowRounds {
     }
     if constexpr (Call == RowCall::two_shot) {
       mail_.post(sums);
+      return call_for_all(round, ahead);
+    } else {
+      ahead.call(function_, sum);
+      return true;
     }
-    if (exists(mine)) ahead.call(function_, sum);
-    return Call == RowCall::two_shot ? take_others(round) : true;
   }
 
   PLAIT_DEVICE bool add(R& sum, unsigned part, unsigned part_of_step, std::size_t mine) {
-    if (Packets || here_.ranks() == 2) return add_by<2>(sum, part, part_of_step, mine);
-    return add_by < Packets ? 2 : 4 > (sum, part, part_of_step, mine);
+    if constexpr (Packets) {  // with more, clang keeps f32 of long rows on a stack on AMD GPUs
+      return add_by<(Parts == 4 ? 1 : 2)>(sum, part, part_of_step, mine);
+    } else if constexpr (Call == RowCall::two_shot) {  // hardly for two ranks
+      return add_by<4>(sum, part, part_of_step, mine);
+    } else {
+      return here_.ranks() == 2 ? add_by<2>(sum, part, part_of_step, mine)
+                                : add_by<4>(sum, part, part_of_step, mine);
+    }
   }
   /// In rank order. `Batch`: ranks whose packs are loaded at once.
   template <int Batch>
   PLAIT_DEVICE bool add_by(R& sum, unsigned part, unsigned part_of_step, std::size_t mine) {
     const Reducer<T> reducer(Reduction{.ranks = here_.ranks()});
-    const auto slot = [&](int writer) { return mail_.slot_of(step_, here_.rank(), writer); };
+    const auto slot = [&](int writer)
+                          PLAIT_INLINED { return mail_.slot_of(step_, here_.rank(), writer); };
     bool came = true;
-    sum.each_place(part, [&](unsigned place, unsigned column, bool has) {
+    sum.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
       if (!came || (!Packets && !(has && exists(mine)))) return;
       const P* const own = has ? at(mine, column) : mail_.unused();
       typename Reducer<T>::template Accumulator<Elements::lanes> acc;
@@ -222,7 +249,7 @@ class RowRounds {
 
   /// `number`: of the gathering, or of a step of packets.
   PLAIT_DEVICE void share(std::uint32_t number, unsigned part, unsigned place, const P& pack) {
-    each_peer([&](int peer) {
+    each_peer([&](int peer) PLAIT_INLINED {
       mail_.put(gathered(number, peer, here_.rank()), number, place_in_slot(part, place), pack);
     });
   }
@@ -249,60 +276,55 @@ class RowRounds {
     const Ahead<R> ahead(function_, own);
     PLAIT_UNROLL
     for (unsigned part = 0; part < unsigned{Parts}; ++part)
-      own.each_place(part, [&](unsigned place, unsigned column, bool has) {
+      own.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
         const P mine = load(round, column, has);
         if (Packets || has) share(number_of(part), part, place, mine);
         if (has) own.set(part, column, bits_as<Elements>(mine));
       });
     mail_.post(sums);
-    ahead.call(function_, own);
-    return take_others(round);
+    return call_for_all(round, ahead);
   }
 
-  /// Takes the row of each other rank and gives it to the function.
-  PLAIT_DEVICE bool take_others(std::size_t round) {
-    if (!mail_.await(sums)) return false;
-    bool came = true;
-    each_peer([&](int peer) {
+  /// Gives the function the block's own row, which is there, and then the row of each other rank.
+  PLAIT_DEVICE bool call_for_all(std::size_t round, Ahead<R> ahead) {
+    for (int i = 0; i < here_.ranks(); ++i) {
+      const int owner = rank_after(here_.rank(), i, here_.ranks());
       const std::size_t number =
-          adds ? term(round, peer) : static_cast<unsigned>(peer) * args_.rows + round;
-      if (!came || !exists(number)) return;
+          adds ? term(round, owner) : static_cast<unsigned>(owner) * args_.rows + round;
+      if (i == 1 && !mail_.await(sums)) return false;
+      if (!exists(number)) continue;
       R its = row(number);
-      const Ahead<R> ahead(function_, its);
-      PLAIT_UNROLL
-      for (unsigned part = 0; part < unsigned{Parts}; ++part)
-        its.each_place(part, [&](unsigned place, unsigned column, bool has) {
-          if (!Packets && !has) return;
-          const std::uint32_t its_number = number_of(part);
-          const auto slot = [&](int writer) { return gathered(its_number, here_.rank(), writer); };
-          P pack[1];
-          came = came && mail_.take(peer, slot, mail_.unused(), its_number,
-                                    place_in_slot(part, place), pack);
-          if (has && came) its.set(part, column, bits_as<Elements>(pack[0]));
-        });
-      if (came) ahead.call(function_, its);
-    });
+      if (i > 0) {
+        ahead = Ahead<R>(function_, its);
+        bool came = true;
+        PLAIT_UNROLL
+        for (unsigned part = 0; part < unsigned{Parts}; ++part)
+          came = take_part(its, part, owner) && came;
+        if (!came) return false;
+      }
+      ahead.call(function_, its);
+    }
     if constexpr (Packets) {
       step_ = number_of(Parts - 1);
     } else {
       ++gathering_;
     }
+    return true;
+  }
+  PLAIT_DEVICE bool take_part(R& its, unsigned part, int peer) {
+    const std::uint32_t number = number_of(part);
+    const auto slot = [&](int writer)
+                          PLAIT_INLINED { return gathered(number, here_.rank(), writer); };
+    bool came = true;
+    its.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
+      if (!Packets && !has) return;
+      P pack[1];
+      came =
+          came && mail_.take(peer, slot, mail_.unused(), number, place_in_slot(part, place), pack);
+      if (has && came) its.set(part, column, bits_as<Elements>(pack[0]));
+    });
     return came;
   }
-
-  /// What the function's `ahead` returns, if it has one.
-  template <class Its>
-  struct Ahead {
-    PLAIT_DEVICE Ahead(const Function&, const Its&) {}
-    PLAIT_DEVICE void call(const Function& function, Its& row) const { function(row); }
-  };
-  template <class Its>
-  requires requires(const Function& function, const Its& row) { function.ahead(row); }
-  struct Ahead<Its> {
-    PLAIT_DEVICE Ahead(const Function& function, const Its& row) : what(function.ahead(row)) {}
-    PLAIT_DEVICE void call(const Function& function, Its& row) const { function(row, what); }
-    decltype(std::declval<const Function&>().ahead(std::declval<const Its&>())) what;
-  };
 
   Here<D>& here_;
   RowMail<D, Packets> mail_;
