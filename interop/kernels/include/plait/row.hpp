@@ -69,11 +69,13 @@ class Row {
   /// What one access moves of a piece of elements of U, seen as elements of V.
   template <class V, class U>
   using Words = Pack<V, (sizeof(U[width]) < 16 ? sizeof(U[width]) : 16)>;
+  template <class U>
+  static constexpr unsigned raw_words = (sizeof(U) * width + 15) / 16;
   /// A piece as it lies in memory. In words, because a compiler may take smaller elements apart,
   /// and then waits for the load.
   template <class U>
   struct Raw {
-    Words<std::uint32_t, U> words[(sizeof(U) * width + 15) / 16];
+    Words<std::uint32_t, U> words[raw_words<U>];
   };
 
   PLAIT_DEVICE Row(D& dev, Places& places, std::size_t number, unsigned columns,
@@ -163,7 +165,7 @@ class Row {
   template <class U>
   class Fetched {
     friend class Row;
-    Raw<U> raw_[fetches_early ? Parts : 1];
+    Raw<U> raw_[fetches_early ? Parts : 1];  // NOLINT(bugprone-branch-clone): 1 may be Parts
     const U* row_ = nullptr;
   };
   template <class U>
@@ -242,7 +244,7 @@ class Row {
   PLAIT_DEVICE Raw<U> load_raw(const U* from) const {
     Raw<U> raw;
     PLAIT_UNROLL
-    for (unsigned i = 0; i < sizeof(raw.words) / sizeof(raw.words[0]); ++i)
+    for (unsigned i = 0; i < raw_words<U>; ++i)
       raw.words[i] = load_words(dev_, reinterpret_cast<const Words<std::uint32_t, U>*>(from) + i);
     return raw;
   }

@@ -15,7 +15,7 @@ class RowMail {
   /// then waits for the load.
   using P = Pack<std::uint32_t, 16>;
 
-  PLAIT_DEVICE RowMail(Here<D>& here) : here_(here), dev_(here.dev_), s_(here.s_) {}
+  PLAIT_DEVICE explicit RowMail(Here<D>& here) : here_(here), dev_(here.dev_), s_(here.s_) {}
 
   PLAIT_DEVICE D& device() { return dev_; }
   PLAIT_DEVICE std::uint32_t& steps() {
