@@ -57,6 +57,38 @@ TEST(BadRows, AreRefused) {
   });
 }
 
+TEST(RowsWithoutMemory, AreRefused) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2,
+            [](Communicator& comm, int) {
+              DeviceValues<float> values(comm, 1 << 10);
+              expect_throws(
+                  ErrorCode::unsupported,
+                  [&] {
+                    sum_rows(comm, {}, values.data(), 2, 64, Keep<float>{values.data() + 512},
+                             RowsBy::size);
+                  },
+                  "all_reduce_rows: rank", "leaves no memory for rows");
+            },
+            {.scratch_bytes = std::size_t{2} << 20});
+}
+
+/// Rows that need as many blocks and threads.
+TEST(RowsThatDiffer, AreNamed) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, impatient(), [](Communicator& comm, int rank) {
+    DeviceValues<float> values(comm, 1 << 10);
+    const std::string text = message_of(ErrorCode::mismatch, [&] {
+      sum_rows(comm, {}, values.data(), 1, rank == 0 ? 64 : 128, Keep<float>{values.data() + 512},
+               RowsBy::one_shot);
+      comm.barrier();
+      comm.synchronize();
+    });
+    EXPECT_THAT(text, HasSubstr("RowsKernel"));
+    EXPECT_THAT(text, HasSubstr("matrix"));
+  });
+}
+
 class MissingRows : public testing::TestWithParam<RowsBy> {};
 INSTANTIATE_TEST_SUITE_P(All, MissingRows,
                          testing::Values(RowsBy::packets, RowsBy::one_shot, RowsBy::two_shot));

@@ -2,13 +2,11 @@
 
 namespace plait::test {
 
-#define PLAIT_TEST_ROWS(name, collective)                                          \
-  template <class T, class Function>                                               \
-  void name(Communicator& comm, StreamRef stream, const T* from, std::size_t rows, \
-            std::size_t columns, const Function& function, RowsBy by) {            \
-    collective(comm, stream, from, rows, columns, function, by);                   \
-  }
-PLAIT_TEST_ROWS(sum_rows, all_reduce_rows)
+template <class T, class Function>
+void sum_rows(Communicator& comm, StreamRef stream, const T* from, std::size_t rows,
+              std::size_t columns, const Function& function, RowsBy by) {
+  all_reduce_rows(comm, stream, from, rows, columns, function, by);
+}
 
 template void sum_rows(Communicator&, StreamRef, const bf16*, std::size_t, std::size_t, const Norm&,
                        RowsBy);

@@ -1,6 +1,6 @@
 // Collectives of matrices that end in a function of the program's own, in one kernel: sums go to it
 // row by row, without a launch or a way through memory between. plait/row_functions.hpp has such
-// functions. docs/own-kernels.md has an example.
+// functions. docs/rows.md has an example.
 //
 // A function is a trivially copyable object that the threads of a block call for a row together:
 //
@@ -194,7 +194,8 @@ inline namespace PLAIT_TARGETS {
 /// Collective, asynchronous, and ordered on `stream`, with deadline, abort, graphs, groups and
 /// errors as `launch` says; all ranks give the same `rows`, `columns`, `by` and type of function.
 /// `Error(invalid_argument)` if a row is not a multiple of 16 bytes, or has more than 32 KB.
-/// Nothing happens if `rows` or `columns` is 0.
+/// `Error(unsupported)` if PLAIT_SCRATCH_BYTES leaves no memory for it, and `Error(mismatch)` if
+/// ranks give different `rows` or `columns`. Nothing happens if one of these is 0.
 template <class T, class Function>
 void all_reduce_rows(Communicator& comm, StreamRef stream, const T* from, std::size_t rows,
                      std::size_t columns, const Function& function, RowsBy by = RowsBy::size) {

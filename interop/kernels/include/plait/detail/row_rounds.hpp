@@ -87,8 +87,8 @@ class RowRounds {
   }
 
  private:
-  static constexpr bool Packets = Way == RowWay::packets;
-  using P = typename RowMail<D, Packets>::P;
+  static constexpr bool packets = Way == RowWay::packets;
+  using P = typename RowMail<D, packets>::P;
   using Elements = Pack<T, 16>;
   using R = Row<D, T, Parts>;
   static constexpr bool adds = Call != RowCall::all_gather;
@@ -173,7 +173,7 @@ class RowRounds {
                       [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
                         each_peer([&](int peer) PLAIT_INLINED {
                           const std::size_t its = term(next_round_, peer);
-                          if (!Packets && !(has && exists(its))) return;
+                          if (!packets && !(has && exists(its))) return;
                           const P mine = loads_ahead ? next_[part] : load(its, column, has);
                           mail_.put(mail_.slot_of(sent_, peer, here_.rank()), sent_,
                                     part * args_.part_packs + place, mine);
@@ -205,7 +205,7 @@ class RowRounds {
   }
 
   PLAIT_DEVICE bool add(R& sum, unsigned part, unsigned part_of_step, std::size_t mine) {
-    if constexpr (Packets) {  // with more, clang keeps f32 of long rows on a stack on AMD GPUs
+    if constexpr (packets) {  // with more, clang keeps f32 of long rows on a stack on AMD GPUs
       return add_by<(Parts == 4 ? 1 : 2)>(sum, part, part_of_step, mine);
     } else if constexpr (Call == RowCall::two_shot) {  // hardly for two ranks
       return add_by<4>(sum, part, part_of_step, mine);
@@ -222,7 +222,7 @@ class RowRounds {
                           PLAIT_INLINED { return mail_.slot_of(step_, here_.rank(), writer); };
     bool came = true;
     sum.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-      if (!came || (!Packets && !(has && exists(mine)))) return;
+      if (!came || (!packets && !(has && exists(mine)))) return;
       const P* const own = has ? at(mine, column) : mail_.unused();
       typename Reducer<T>::template Accumulator<Elements::lanes> acc;
       for (int first = 0; first < here_.ranks(); first += Batch) {
@@ -254,15 +254,15 @@ class RowRounds {
     });
   }
   PLAIT_DEVICE std::byte* gathered(std::uint32_t number, int owner, int writer) const {
-    return Packets ? mail_.slot_of(number, owner, writer) : mail_.gathered(number, owner, writer);
+    return packets ? mail_.slot_of(number, owner, writer) : mail_.gathered(number, owner, writer);
   }
   /// A slot of packets has one part, and one of a gathering all parts of a row.
   PLAIT_DEVICE unsigned place_in_slot(unsigned part, unsigned place) const {
-    return Packets ? place : part * args_.part_packs + place;
+    return packets ? place : part * args_.part_packs + place;
   }
   /// The number under which a part of the next gathering travels.
   PLAIT_DEVICE std::uint32_t number_of(unsigned part) const {
-    if constexpr (Packets) {
+    if constexpr (packets) {
       std::uint32_t step = step_;
       for (unsigned i = 0; i <= part; ++i) step = mail_.after(step);
       return step;
@@ -278,7 +278,7 @@ class RowRounds {
     for (unsigned part = 0; part < unsigned{Parts}; ++part)
       own.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
         const P mine = load(round, column, has);
-        if (Packets || has) share(number_of(part), part, place, mine);
+        if (packets || has) share(number_of(part), part, place, mine);
         if (has) own.set(part, column, bits_as<Elements>(mine));
       });
     mail_.post(sums);
@@ -304,7 +304,7 @@ class RowRounds {
       }
       ahead.call(function_, its);
     }
-    if constexpr (Packets) {
+    if constexpr (packets) {
       step_ = number_of(Parts - 1);
     } else {
       ++gathering_;
@@ -317,7 +317,7 @@ class RowRounds {
                           PLAIT_INLINED { return gathered(number, here_.rank(), writer); };
     bool came = true;
     its.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-      if (!Packets && !has) return;
+      if (!packets && !has) return;
       P pack[1];
       came =
           came && mail_.take(peer, slot, mail_.unused(), number, place_in_slot(part, place), pack);
@@ -327,7 +327,7 @@ class RowRounds {
   }
 
   Here<D>& here_;
-  RowMail<D, Packets> mail_;
+  RowMail<D, packets> mail_;
   typename R::Places places_;
   const RowsArgs<T>& args_;
   const Function& function_;
