@@ -43,8 +43,8 @@ FLOORS = [
     ["communicator/calls"],
     ["communicator/messages", "communicator/host_reductions"],
     ["communicator"],
-    ["interop/c", "interop/fortran", "interop/kernels", "interop/kokkos", "interop/nccl"],
-    ["interop/mpi"],
+    ["interop/c", "interop/fortran", "interop/kernels", "interop/nccl"],
+    ["interop/kokkos", "interop/mpi"],
     ["bench", "examples"],
     ["tests"],
 ]

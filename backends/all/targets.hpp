@@ -53,5 +53,46 @@ class KernelOfTargets {
 #endif
 };
 
+/// A kernel for one target that another library launches, in blocks of its own. On the host the
+/// kernel is one block, which runs them all: `Kernel::run(words, args)`. On GPUs
+/// `Kernel::launch<Words>(args, watch, stream)` launches it on the current device, where each
+/// thread calls `Words::run`.
+template <class Kernel, class Args, bool OnHost>
+class KernelOfAnotherLibrary {
+ public:
+  static const void* of(BackendKind) { return &kernel_; }
+  /// For the names of kernels.
+  static void add(std::string_view name) {
+    KernelTable<host::HostKernel>::instance().add(name, DataType::u8, nullptr);
+  }
+
+ private:
+  static constexpr host::HostKernel kernel_ = host::run_kernel<Kernel, Args>;
+};
+
+#if defined(__HIP__) || defined(__CUDACC__)
+template <class Kernel, class Args>
+class KernelOfAnotherLibrary<Kernel, Args, false>
+    : public KernelOfAnotherLibrary<Kernel, Args, true> {
+ public:
+  static const void* of(BackendKind) { return &kernel_; }
+
+ private:
+  using Status = typename GpuTarget::Status;
+  static Status launch(LaunchShape, bool, const void* args, const Watch& watch,
+                       typename GpuTarget::Stream stream) {
+    Kernel::template launch<gpu::WordsOfTeams<typename GpuTarget::Isa>>(
+        *static_cast<const Args*>(args), watch, stream);
+    return {};
+  }
+  static Status load() { return {}; }
+  static Status blocks_per_multiprocessor(int* blocks, unsigned, const void*) {
+    *blocks = 1;
+    return {};
+  }
+  static inline const typename GpuTarget::Kernel kernel_{launch, load, blocks_per_multiprocessor};
+};
+#endif
+
 }  // namespace PLAIT_TARGETS
 }  // namespace plait

@@ -20,8 +20,42 @@ constexpr unsigned min_blocks_per_multiprocessor() {
   }
 }
 
+/// The largest block that the kernel is launched with.
+template <class Kernel>
+constexpr unsigned most_threads() {
+  if constexpr (requires { Kernel::most_threads; }) {
+    return Kernel::most_threads;
+  } else {
+    return max_threads;
+  }
+}
+
+/// In blocks of two dimensions, which other libraries launch.
+template <class Isa>
+class WordsOfTeams : public KernelWords<Isa> {
+ public:
+  using KernelWords<Isa>::KernelWords;
+  PLAIT_WORD unsigned thread() const { return threadIdx.y * blockDim.x + threadIdx.x; }
+  PLAIT_WORD unsigned threads() const { return blockDim.x * blockDim.y; }
+
+  /// This thread's part of such a kernel: `body(words)`. `given` is one of the kernel's parameters,
+  /// and without a copy in shared memory each thread would make one of all of them.
+  template <class Body>
+  PLAIT_WORD static void run(const Watch& given, const Body& body) {
+    Isa::begin();
+    alignas(Watch) __shared__ std::byte place[sizeof(Watch)];
+    Watch& watch = reinterpret_cast<Watch&>(place);
+    if (threadIdx.x == 0 && threadIdx.y == 0) watch = given;
+    Isa::sync();
+    WordsOfTeams words(watch);
+    log_start<Isa>(watch, words.block(), words.thread());
+    body(words);
+    log_end<Isa>(watch, words.block(), words.blocks(), words.thread());
+  }
+};
+
 template <class Isa, class Kernel, class Args>
-__global__ void __launch_bounds__(max_threads, min_blocks_per_multiprocessor<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), min_blocks_per_multiprocessor<Kernel>())
     entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
   KernelWords<Isa> words(watch);

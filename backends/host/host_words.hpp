@@ -47,6 +47,7 @@ class KernelWords {
   /// of the program, too, whose stacks may be small.
   static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
   std::byte* buffer() const { return thread_ == 0 ? buffer_ : nullptr; }
+  const Watch& watch() const { return watch_; }
   /// Behind it.
   std::byte* block_memory() const { return buffer_ + buffer_bytes; }
 

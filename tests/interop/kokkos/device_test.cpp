@@ -1,11 +1,12 @@
 // Collectives on views of the default execution space, GPUs where Kokkos has them: calls take their
-// place between kernels on the same instance, without a fence. To be run by mpirun, a rank a
-// device. Prints what is wrong; the exit status says whether anything was.
+// place between kernels on the same instance, without a fence; and kernels of teams. To be run by
+// mpirun, a rank a device. Prints what is wrong; the exit status says whether anything was.
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdio>
 #include <numeric>
 #include <plait/kokkos.hpp>
+#include <plait/kokkos/launch.hpp>
 #include <plait/mpi.hpp>
 #include <plait/plait.hpp>
 #include <utility>
@@ -132,6 +133,62 @@ void check_collectives(const Exec& exec, plait::Communicator& comm, const Ranks&
   exec.fence();
 }
 
+/// Each team sends its row to the next rank, by way of scratch memory, and adds up what has come.
+struct Pass {
+  static constexpr int teams = 7, columns = 1001;
+  Kokkos::View<double**, Kokkos::LayoutRight, Memory> mine;
+  double* sums;
+
+  template <class Here, class Team>
+  KOKKOS_FUNCTION void operator()(Here& here, const Team& team,
+                                  plait::PeerView<double> rows) const {
+    const int row = team.league_rank();
+    double* const staged =
+        static_cast<double*>(team.team_shmem().get_shmem(columns * sizeof(double)));
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, columns),
+                         [&](const int i) { staged[columns - 1 - i] = mine(row, i); });
+    if (!here.barrier()) return;  // nobody reads the rows of the last round any more
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, columns), [&](const int i) {
+      rows[rows.after()][row * columns + i] = staged[columns - 1 - i] + row;
+    });
+    here.signal(rows.after(), 2);
+    if (!here.wait(rows.before(), 2)) return;
+    double sum[2] = {};
+    for (int i = static_cast<int>(here.thread()); i < columns;
+         i += static_cast<int>(here.threads()))
+      sum[0] += rows.own()[row * columns + i];
+    if (here.thread() == 0) sum[1] = row == static_cast<int>(here.block()) ? 1 : 0;
+    here.total(sum, sums);
+  }
+};
+
+void check_teams(const Exec& exec, plait::Communicator& comm, const Ranks& all) {
+  constexpr std::size_t cells = std::size_t{Pass::teams} * Pass::columns;
+  const decltype(Pass::mine) mine("mine", Pass::teams, Pass::columns);
+  const Vector flat(mine.data(), cells), sums("sums", 2);
+  plait::kokkos::SymmetricBuffer<double, Memory> buffer(comm, cells);
+  for (std::size_t round = 0; round < 20; ++round) {
+    fill(exec, flat, all.rank, round);
+    plait::kokkos::launch(
+        comm,
+        Kokkos::TeamPolicy<Exec>(exec, Pass::teams, Kokkos::AUTO)
+            .set_scratch_size(0, Kokkos::PerTeam((Pass::columns + 1) * int{sizeof(double)})),
+        Pass{mine, sums.data()}, plait::view_of(comm, buffer.buffer()));
+    const std::size_t before = (all.rank + all.ranks - 1) % all.ranks;
+    const auto sent = [&](std::size_t rank, std::size_t i) {
+      return input(rank, round + i) + static_cast<double>(i / Pass::columns);
+    };
+    expect(exec, buffer.view(), "rows of the rank before",
+           [&](std::size_t i) { return sent(before, i); });
+    double total = 0;
+    for (std::size_t rank = 0; rank < all.ranks; ++rank)
+      for (std::size_t i = 0; i < cells; ++i) total += sent(rank, i);
+    expect(exec, sums, "totals of all teams", [&](std::size_t i) {
+      return i == 0 ? total : static_cast<double>(all.ranks * Pass::teams);
+    });
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,6 +200,7 @@ int main(int argc, char** argv) {
     check_order(Exec(), comm, all);
     check_symmetric(Exec(), comm, all);
     check_collectives(Exec(), comm, all);
+    check_teams(Exec(), comm, all);
     if (comm.rank() == 0)
       std::printf("%s, %d ranks: %s\n", Exec::name(), comm.size(),
                   failures == 0 ? "all right" : "WRONG");

@@ -22,6 +22,7 @@ class Failures final : public testing::EmptyTestEventListener {
 }  // namespace plait::test
 
 int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);  // else Plait would not end it once a test has broken a communicator
   testing::InitGoogleTest(&argc, argv);
   const Kokkos::ScopeGuard kokkos(argc, argv);
   if (plait::test::rank() != 0) {
@@ -29,5 +30,7 @@ int main(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new plait::test::Failures);
   }
-  return RUN_ALL_TESTS();
+  const int result = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return result;
 }

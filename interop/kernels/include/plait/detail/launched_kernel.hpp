@@ -41,6 +41,13 @@ struct Arguments<First, Rest...> {
   }
 };
 
+/// A kernel may say that its blocks are smaller, and gets more registers for each thread.
+template <class Kernel>
+constexpr unsigned most_threads_of() {
+  if constexpr (requires { Kernel::most_threads; }) return Kernel::most_threads;
+  else return 512;
+}
+
 template <class Kernel, class... A>
 struct LaunchedKernel {
   struct Args {
@@ -50,6 +57,7 @@ struct LaunchedKernel {
   };
   /// Else nvcc keeps values in memory so that two blocks fit.
   static constexpr unsigned min_blocks_per_multiprocessor = 1;
+  static constexpr unsigned most_threads = most_threads_of<Kernel>();
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& args) {
     Here<D> here(dev, args.setting);
@@ -78,19 +86,15 @@ void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
   windows = windows.subspan(1);
 }
 
-/// `plait::launch`, with the kernel's name and arguments still to be filled in.
-template <class Kernel, class... A>
-void launch(Communicator& comm, StreamRef stream, KernelLaunch what, const Kernel& kernel,
-            const A&... arguments) {
-  using Launched = LaunchedKernel<Kernel, A...>;
+/// `plait::launch` of `Launched` with these arguments, among them those that may be views.
+template <class Launched, class... A>
+void launch_with(Communicator& comm, StreamRef stream, KernelLaunch what,
+                 const typename Launched::Args& args, const A&... arguments) {
   using Args = typename Launched::Args;
-  static_assert(std::is_trivially_copyable_v<Args>,
-                "the arguments of a kernel are copied as bytes");
   static_assert(alignof(Args) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
                 "the library's copy of the arguments is aligned like memory of operator new");
   static_assert(sizeof(Args) <= max_kernel_args, "the arguments of a kernel have up to 3.8 KB");
   static_cast<void>(&Launched::registration);
-  const Args args{{}, kernel, in_order(arguments...)};
   std::array<std::size_t, sizeof...(A) + 1> windows;
   std::span<std::size_t> left(windows);
   (add_window(left, arguments), ...);
@@ -99,6 +103,15 @@ void launch(Communicator& comm, StreamRef stream, KernelLaunch what, const Kerne
   what.args = std::as_bytes(std::span(&args, 1));
   what.windows = {windows.data(), windows.size() - left.size()};
   comm.launch(what, stream);
+}
+
+template <class Kernel, class... A>
+void launch(Communicator& comm, StreamRef stream, const KernelLaunch& what, const Kernel& kernel,
+            const A&... arguments) {
+  using Launched = LaunchedKernel<Kernel, A...>;
+  static_assert(std::is_trivially_copyable_v<typename Launched::Args>,
+                "the arguments of a kernel are copied as bytes");
+  launch_with<Launched>(comm, stream, what, {{}, kernel, in_order(arguments...)}, arguments...);
 }
 
 }  // namespace PLAIT_TARGETS

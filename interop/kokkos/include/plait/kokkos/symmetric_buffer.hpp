@@ -96,6 +96,8 @@ class SymmetricBuffer {
 
   T* data() const noexcept { return buffer_.data(); }
   std::size_t size() const noexcept { return buffer_.size(); }
+  /// For `plait::view_of`.
+  const Buffer<T>& buffer() const noexcept { return buffer_; }
   /// The whole buffer, as a view of rank 1.
   view_type view() const { return view_type(data(), size()); }
   /// The beginning of the buffer, with the extents of a type like `double**` or `float*[3]`:
