@@ -327,6 +327,12 @@ class Backend {
   virtual void load_kernels() = 0;
   /// The same for one, which may have come later.
   virtual void load(KernelHandle kernel) = 0;
+
+  // Ranges in the profiler of the device's vendor. They nest per thread.
+  /// Whether a profiler may see them. If not, the two below are not called.
+  virtual bool shows_profiler_ranges() { return false; }
+  virtual void begin_profiler_range(const char* /*name*/) {}
+  virtual void end_profiler_range() noexcept {}
 };
 
 /// A communicator holds one for its lifetime.

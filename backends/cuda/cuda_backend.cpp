@@ -6,6 +6,7 @@
 
 #include "backends/cuda/cuda_range.hpp"
 #include "backends/cuda/nvml.hpp"
+#include "backends/cuda/nvtx.hpp"
 #include "backends/cuda/program_memory.hpp"
 #include "backends/cuda/runtime.hpp"
 #include "backends/gpu/gpu_backend.hpp"
@@ -63,6 +64,9 @@ struct CudaDevice : Runtime {
   static constexpr auto offer = cuda::offer;
   static constexpr auto attach = cuda::attach;
   static constexpr auto memory_number = cuda::memory_number;
+  static constexpr auto shows_profiler_ranges = cuda::shows_profiler_ranges;
+  static constexpr auto begin_profiler_range = cuda::begin_profiler_range;
+  static constexpr auto end_profiler_range = cuda::end_profiler_range;
 };
 
 const BackendRegistration registration(gpu::backend_entry<CudaDevice>());

@@ -302,6 +302,10 @@ class GpuBackend final : public Backend {
     check(static_cast<const Kernel*>(kernel)->load(), "loading a kernel");
   }
 
+  bool shows_profiler_ranges() override { return Runtime::shows_profiler_ranges(); }
+  void begin_profiler_range(const char* name) override { Runtime::begin_profiler_range(name); }
+  void end_profiler_range() noexcept override { Runtime::end_profiler_range(); }
+
  private:
   static Stream at(NativeStream stream) { return static_cast<Stream>(stream); }
   /// A kernel that was started early waits for the kernel ahead of it and already occupies places.

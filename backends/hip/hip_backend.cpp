@@ -8,6 +8,7 @@
 #include "backends/hip/hip_range.hpp"
 #include "backends/hip/program_memory.hpp"
 #include "backends/hip/rocm_smi.hpp"
+#include "backends/hip/roctx.hpp"
 #include "backends/hip/runtime.hpp"
 
 namespace plait {
@@ -91,6 +92,9 @@ struct HipDevice : Runtime {
   static constexpr auto offer = hip::offer;
   static constexpr auto attach = hip::attach;
   static constexpr auto memory_number = hip::memory_number;
+  static constexpr auto shows_profiler_ranges = hip::shows_profiler_ranges;
+  static constexpr auto begin_profiler_range = hip::begin_profiler_range;
+  static constexpr auto end_profiler_range = hip::end_profiler_range;
 };
 
 const BackendRegistration registration(gpu::backend_entry<HipDevice>());

@@ -4,12 +4,17 @@
 #include <chrono>
 #include <utility>
 
+#include "communicator/observe/profiler_range.hpp"
+
 namespace plait {
 
 CallLauncher::CallLauncher(CommunicatorResources& own, const CallPublisher& publisher,
                            std::function<void()> throw_if_broken)
     : own_(own),
       publisher_(publisher),
+      profiled_(own.settings.profiler_ranges && own.backend->shows_profiler_ranges()
+                    ? own.backend.get()
+                    : nullptr),
       sides_(own.backend),
       events_(own.backend),
       work_(own.backend, events_, own.settings.work_fifo_bytes, std::move(throw_if_broken)),
@@ -83,7 +88,14 @@ void CallLauncher::launch(const GroupPlan& plan) {
     for (const GroupedCall& call : plan.calls)
       call.call.for_each_window([](const auto& window) { window->note_capture(); });
   for (const GroupStep& step : plan.steps)
-    if (needs_launch(step, plan)) run(step, plan, stream, captured);
+    if (needs_launch(step, plan)) {
+      const ProfilerRange range(profiled_, [&]() -> ServedCalls {
+        const Call& call = plan.calls[step.calls.front()].call.call;
+        return {call.collective, call.type, call.count, step.calls.size() - 1,
+                step.algorithm->name()};
+      });
+      run(step, plan, stream, captured);
+    }
   if (own_.other_nodes) own_.other_nodes->channels().launched(captured);
   if (several) join_after(stream);
   own_.order->leave(stream);
@@ -97,6 +109,14 @@ void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStr
   for (const auto& attached : call.attached)
     if (const auto window = attached.lock(); window && captured) window->note_capture();
   const LaunchRecord& launch = call.launch;
+  const ProfilerRange range(profiled_, [&]() -> ServedCalls {
+    const Signature& first = call.announcements[call.first].signature;
+    const auto served = std::count_if(
+        call.announcements.begin(), call.announcements.end(),
+        [](const auto& one) { return one.kind != CallPublisher::Kind::empty_message; });
+    return {first.collective(), first.type(), first.count, static_cast<std::size_t>(served) - 1,
+            own_.algorithms.all()[call.algorithm]->name()};
+  });
   own_.backend->launch(launch.kernel(), launch.shape(), launch.args().data(), launch.args().size(),
                        watch(number, call.algorithm), stream);
   ++statistics_.launches;

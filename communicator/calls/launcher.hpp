@@ -54,6 +54,7 @@ class CallLauncher {
 
   CommunicatorResources& own_;
   const CallPublisher& publisher_;
+  Backend* const profiled_;  // whose profiler shows the launches; null: no ranges
   SideStreams sides_;
   EventQueue events_;
   WorkMemory work_;

@@ -278,6 +278,7 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                     std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
                 .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
                 .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
+                .profiler_ranges = environment_integer("PLAIT_PROFILER_RANGES", 0, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
                 .reproducible = options.reproducible,

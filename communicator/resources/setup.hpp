@@ -21,13 +21,14 @@
 namespace plait {
 
 /// The settings of a communicator, from options and environment. Once `agree_on_settings` has
-/// returned, they are equal on all ranks, except for `progress` and `trace`.
+/// returned, they are equal on all ranks, except for `progress`, `profiler_ranges` and `trace`.
 struct CommunicatorSettings {
   std::optional<std::size_t> scratch_bytes;  // PLAIT_SCRATCH_BYTES; else `default_scratch`
   std::size_t work_fifo_bytes;       // PLAIT_WORK_FIFO_BYTES, default 256 KB, a power of two
   std::chrono::nanoseconds timeout;  // PLAIT_TIMEOUT seconds, default 10 minutes, 0: none
   bool check_calls;         // PLAIT_CHECK=1: compare every call on the host before it is enqueued
   bool progress;            // PLAIT_PROGRESS, default 1: blocks count what they start and complete
+  bool profiler_ranges;     // PLAIT_PROFILER_RANGES=1: launches are ranges in the vendor's profiler
   bool peer_access;         // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
   bool share_devices;       // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
   bool reproducible;        // an option; the selector also reads PLAIT_ALGO

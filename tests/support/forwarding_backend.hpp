@@ -105,6 +105,9 @@ class ForwardingBackend : public Backend {
   }
   void load_kernels() override { target_->load_kernels(); }
   void load(KernelHandle kernel) override { target_->load(kernel); }
+  bool shows_profiler_ranges() override { return target_->shows_profiler_ranges(); }
+  void begin_profiler_range(const char* name) override { target_->begin_profiler_range(name); }
+  void end_profiler_range() noexcept override { target_->end_profiler_range(); }
 
  private:
   std::shared_ptr<Backend> target_;
