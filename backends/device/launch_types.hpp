@@ -25,8 +25,12 @@ struct WindowView {
   const std::ptrdiff_t* distances = nullptr;
   int rank = 0;  // this rank
 
+  /// From this rank's copy to a peer's.
+  PLAIT_DEVICE std::ptrdiff_t distance(int peer) const {
+    return distances != nullptr ? distances[peer] : (peer - rank) * stride;
+  }
   PLAIT_DEVICE std::byte* peer_ptr(int peer, std::size_t offset = 0) const {
-    return own + (distances != nullptr ? distances[peer] : (peer - rank) * stride) + offset;
+    return own + distance(peer) + offset;
   }
   PLAIT_DEVICE WindowView at(std::size_t offset) const {
     return {own + offset, stride, distances, rank};

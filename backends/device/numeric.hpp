@@ -211,7 +211,8 @@ PLAIT_ELEMENT void widen_pair(f8e5m2 low, f8e5m2 high, float& low_out, float& hi
 /// The instructions saturate, and a NaN keeps its code. A number that is too large gets the code
 /// after the largest number's in e5m2, with its sign, and the only NaN in e4m3.
 template <class T>
-PLAIT_ELEMENT void narrow_pair(float low, float high, T& low_out, T& high_out) {
+requires converted_in_pairs<T> PLAIT_ELEMENT void narrow_pair(float low, float high, T& low_out,
+                                                              T& high_out) {
   std::uint16_t codes;
   if constexpr (std::is_same_v<T, f8e4m3>) {
     static_assert(E4M3::overflow == E4M3::nan);
@@ -230,6 +231,29 @@ PLAIT_ELEMENT void narrow_pair(float low, float high, T& low_out, T& high_out) {
 #else
 template <class T>
 inline constexpr bool converted_in_pairs = false;
+#endif
+
+/// Rounds two numbers to 16-bit floats at once, where that is one fast instruction instead of two
+/// slow ones. A NaN becomes the type's only one.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <class T>
+inline constexpr bool rounded_in_pairs = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+template <class T>
+requires rounded_in_pairs<T> PLAIT_ELEMENT void narrow_pair(float low, float high, T& low_out,
+                                                            T& high_out) {
+  std::uint32_t both;
+  if constexpr (std::is_same_v<T, f16>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  }
+  low_out.bits = static_cast<std::uint16_t>(both);
+  high_out.bits = static_cast<std::uint16_t>(both >> 16);
+}
+#else
+template <class T>
+inline constexpr bool rounded_in_pairs = false;
 #endif
 
 /// One step of a reduction in the accumulation type. Integers wrap.

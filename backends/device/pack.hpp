@@ -163,7 +163,7 @@ class Reducer {
   template <std::size_t Bytes, std::size_t Lanes>
   PLAIT_ELEMENT Pack<T, Bytes> rounded(const Accumulator<Lanes>& acc) const {
     Pack<T, Bytes> pack;
-    if constexpr (converted_in_pairs<T>) {
+    if constexpr (converted_in_pairs<T> || (rounded_in_pairs<T> && Lanes % 2 == 0)) {
       static_assert(Lanes % 2 == 0);
       PLAIT_UNROLL
       for (std::size_t i = 0; i < Lanes; i += 2)

@@ -50,6 +50,7 @@
 #define PLAIT_ELEMENT inline
 #endif
 #define PLAIT_UNROLL  // the loops over lanes are left to the vectoriser
+#define PLAIT_NO_UNROLL
 #endif
 #if !defined(PLAIT_INLINED)
 #define PLAIT_INLINED

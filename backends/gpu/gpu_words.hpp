@@ -170,7 +170,9 @@ class KernelWords {
           seen = Isa::poll(slot);
           return static_cast<std::int32_t>(seen - at_least) >= 0;
         },
-        who, at_least, seen);
+        [&] {
+          return Late{who, at_least, seen};
+        });
     Isa::acquire();
     return reached;
   }
@@ -184,29 +186,36 @@ class KernelWords {
   template <int Max>
   PLAIT_WORD bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
                       std::uint32_t flag, const Waiting (&who)[Max]) {
-    std::uint32_t seen = 0;
-    Waiting missing = who[0];
-    return spin(
+    std::uint64_t low[Max] = {}, high[Max] = {};
+    const auto is_there = [&](int i) {
+      return (wanted >> i & 1u) == 0 || (static_cast<std::uint32_t>(low[i] >> 32) == flag &&
+                                         static_cast<std::uint32_t>(high[i] >> 32) == flag);
+    };
+    const bool came = spin(
         [&] {
-          std::uint64_t low[Max], high[Max];
           PLAIT_UNROLL
           for (int i = 0; i < Max; ++i)
             if ((wanted >> i & 1u) != 0) Isa::load_packet(packets[i], low[i], high[i]);
           bool complete = true;
           PLAIT_UNROLL
-          for (int i = 0; i < Max; ++i)
-            if ((wanted >> i & 1u) != 0) {
-              data[i] = {{static_cast<std::uint32_t>(low[i]), static_cast<std::uint32_t>(high[i])}};
-              const auto flag0 = static_cast<std::uint32_t>(low[i] >> 32),
-                         flag1 = static_cast<std::uint32_t>(high[i] >> 32);
-              if (flag0 == flag && flag1 == flag) continue;
-              complete = false;
-              seen = flag0 == flag ? flag1 : flag0;
-              missing = who[i];
-            }
+          for (int i = 0; i < Max; ++i) complete = complete && is_there(i);
           return complete;
         },
-        missing, flag, seen);
+        [&] {
+          Late late{who[0], flag, 0};
+          PLAIT_UNROLL
+          for (int i = 0; i < Max; ++i)
+            if (!is_there(i)) {
+              const auto of_low = static_cast<std::uint32_t>(low[i] >> 32);
+              late = {who[i], flag,
+                      of_low == flag ? static_cast<std::uint32_t>(high[i] >> 32) : of_low};
+            }
+          return late;
+        });
+    PLAIT_UNROLL
+    for (int i = 0; i < Max; ++i)
+      data[i] = {{static_cast<std::uint32_t>(low[i]), static_cast<std::uint32_t>(high[i])}};
+    return came;
   }
 
   PLAIT_WORD void put(Marked* slot, const Marked& data) {
@@ -234,7 +243,9 @@ class KernelWords {
             }
           return complete;
         },
-        missing, step, seen);
+        [&] {
+          return Late{missing, step, seen};
+        });
   }
 
   PLAIT_WORD void empty(Marked* slot) { Isa::store_packet(as_packet(slot), 0, 0); }
@@ -283,7 +294,10 @@ class KernelWords {
           }
           return !Isa::any_of_group(!complete);
         },
-        missing, flag, seen, [](bool over) { return Isa::any_of_group(over); });
+        [&] {
+          return Late{missing, flag, seen};
+        },
+        [](bool over) { return Isa::any_of_group(over); });
   }
 
  private:
@@ -298,12 +312,16 @@ class KernelWords {
   struct Alone {
     PLAIT_WORD bool operator()(bool over) const { return over; }
   };
+  struct Late {
+    Waiting who;
+    std::uint32_t expected, seen;
+  };
 
-  /// Polls for about forty microseconds, then asks `Patience` between polls. `agree` makes threads
-  /// that spin together give up together. `AsksLate`: `ready` returns false if the call is broken.
-  template <bool AsksLate = false, class Ready, class Agree = Alone>
-  PLAIT_WORD bool spin(Ready ready, const Waiting& who, std::uint32_t expected,
-                       const std::uint32_t& seen, Agree agree = {}) {
+  /// Polls for about forty microseconds, then asks `Patience` between polls, and tells it
+  /// what is `missing()`. `agree` makes threads that spin together give up together.
+  /// `AsksLate`: `ready` returns false if the call is broken.
+  template <bool AsksLate = false, class Ready, class Missing, class Agree = Alone>
+  PLAIT_WORD bool spin(Ready ready, Missing missing, Agree agree = {}) {
     if constexpr (!AsksLate) {
       if (broken_ != 0) return false;
     }
@@ -315,8 +333,10 @@ class KernelWords {
         if (agree(broken_ != 0)) return false;
       }
       Isa::pause();
-      if (polls >= 64 && polls % 8 == 0 && agree(patience.over(blockIdx.x, who, expected, seen)))
-        return false;
+      if (polls >= 64 && polls % 8 == 0) {
+        const Late late = missing();
+        if (agree(patience.over(blockIdx.x, late.who, late.expected, late.seen))) return false;
+      }
     }
   }
 

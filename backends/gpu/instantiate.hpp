@@ -20,16 +20,6 @@ constexpr unsigned min_blocks_per_multiprocessor() {
   }
 }
 
-/// The largest block that the kernel is launched with.
-template <class Kernel>
-constexpr unsigned most_threads() {
-  if constexpr (requires { Kernel::most_threads; }) {
-    return Kernel::most_threads;
-  } else {
-    return max_threads;
-  }
-}
-
 /// In blocks of two dimensions, which other libraries launch.
 template <class Isa>
 class WordsOfTeams : public KernelWords<Isa> {
@@ -55,7 +45,7 @@ class WordsOfTeams : public KernelWords<Isa> {
 };
 
 template <class Isa, class Kernel, class Args>
-__global__ void __launch_bounds__(most_threads<Kernel>(), min_blocks_per_multiprocessor<Kernel>())
+__global__ void __launch_bounds__(max_threads, min_blocks_per_multiprocessor<Kernel>())
     entry(const PLAIT_KERNEL_PARAMETER Args args, const PLAIT_KERNEL_PARAMETER Watch watch) {
   Isa::begin();
   KernelWords<Isa> words(watch);

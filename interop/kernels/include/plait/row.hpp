@@ -97,8 +97,9 @@ class Row {
   PLAIT_DEVICE void each(const F& f) {
     PLAIT_UNROLL
     for (unsigned part = 0; part < unsigned{Parts}; ++part)
-      each_place(part, [&](unsigned, unsigned column, bool exists) PLAIT_INLINED {
-        if (exists) f(Piece{part, column}, at(part, column));
+      each_place([&](unsigned place) PLAIT_INLINED {
+        const unsigned column = column_of(part, place);
+        if (column < columns_) f(Piece{part, column}, at(part, column));
       });
   }
   /// Combines what `f(piece, values)` says of each piece of the row by a commutative operation with
@@ -184,8 +185,9 @@ class Row {
       if (row == nullptr) return fetched;
       PLAIT_UNROLL
       for (unsigned part = 0; part < unsigned{Parts}; ++part)
-        each_place(part, [&](unsigned, unsigned column, bool exists) PLAIT_INLINED {
-          fetched.raw_[part] = load_raw(row + (exists ? column : 0));
+        each_place([&](unsigned place) PLAIT_INLINED {
+          const unsigned column = column_of(part, place);
+          fetched.raw_[part] = load_raw(row + (column < columns_ ? column : 0));
         });
     }
     return fetched;
@@ -193,21 +195,19 @@ class Row {
 
   // For the collectives.
 
-  /// Calls `f(place, column, whether the row has it)` for each place of a part that this thread
-  /// has.
+  /// Calls `f(place)` for each place of a part that this thread has. All parts have the same.
   PLAIT_CALLS_HOST
   template <class F>
-  PLAIT_DEVICE void each_place(unsigned part, const F& f) const {
-    const auto call = [&](unsigned place) PLAIT_INLINED {
-      const unsigned column = column_of(part, place);
-      f(place, column, column < columns_);
-    };
+  PLAIT_DEVICE void each_place(const F& f) const {
     if constexpr (D::threads_as_launched) {
-      call(dev_.thread());
+      f(dev_.thread());
     } else {
-      for (unsigned place = dev_.thread(); place < part_packs_; place += dev_.threads())
-        call(place);
+      for (unsigned place = dev_.thread(); place < part_packs_; place += dev_.threads()) f(place);
     }
+  }
+  /// Of the first element of the pack that is there, perhaps beyond the row.
+  PLAIT_DEVICE unsigned column_of(unsigned part, unsigned place) const {
+    return (part * part_packs_ + place) * width;
   }
   PLAIT_DEVICE void set(unsigned part, unsigned column, const Pack<T, 16>& pack) {
     widen_all(pack.lane, at(part, column));
@@ -216,9 +216,6 @@ class Row {
  private:
   PLAIT_CALLS_HOST
   PLAIT_DEVICE Values& at(unsigned part, unsigned column) { return places_.at(part, column); }
-  PLAIT_DEVICE unsigned column_of(unsigned part, unsigned place) const {
-    return (part * part_packs_ + place) * width;
-  }
   template <class U>
   PLAIT_DEVICE static float widen_one(U x) {
     if constexpr (std::is_same_v<U, std::int8_t>) {

@@ -64,7 +64,8 @@ class RowsLaunch {
       : comm_(comm),
         stream_(stream),
         caller_(caller),
-        args_{from, rows, static_cast<unsigned>(columns), 0},
+        args_{from, static_cast<unsigned>(rows), static_cast<unsigned>(columns), 0},
+        rows_(rows),
         columns_(columns),
         by_(by),
         function_(function) {
@@ -73,33 +74,42 @@ class RowsLaunch {
 
   void all_reduce() const {
     const auto ranks = static_cast<std::size_t>(comm_.size());
-    const std::size_t sent = bytes() * (ranks - 1);
-    switch (by_ != RowsBy::size     ? by_
-            : sent <= packets_limit ? RowsBy::packets
-            : ranks <= 2            ? RowsBy::one_shot
-                                    : RowsBy::two_shot) {
+    const std::size_t saved = bytes() * (ranks - 1) * (ranks - 2) / ranks;  // by two-shot
+    switch (by_ != RowsBy::size           ? by_
+            : suits_packets()             ? RowsBy::packets
+            : saved <= worth_a_second_hop ? RowsBy::one_shot
+                                          : RowsBy::two_shot) {
       case RowsBy::packets:
-        return send<RowCall::one_shot, true>(args_.rows);
+        return send<RowCall::one_shot, true>(rows_);
       case RowsBy::two_shot:
-        return send<RowCall::two_shot, false>((args_.rows + ranks - 1) / ranks);
+        return send<RowCall::two_shot, false>((rows_ + ranks - 1) / ranks);
       default:
-        return send<RowCall::one_shot, false>(args_.rows);
+        return send<RowCall::one_shot, false>(rows_);
     }
   }
   template <RowCall Call>
   void of_each_rank() const {
-    const std::size_t sent = bytes() * static_cast<std::size_t>(comm_.size() - 1);
     const bool fits =
         Call != RowCall::all_gather || parts_of(RowMemory::slot_packs) <= RowMemory::slots / 2;
-    if (fits && (by_ == RowsBy::packets || (by_ == RowsBy::size && sent <= packets_limit)))
-      send<Call, true>(args_.rows);
-    else send<Call, false>(args_.rows);
+    if (fits && (by_ == RowsBy::packets || (by_ == RowsBy::size && suits_packets())))
+      send<Call, true>(rows_);
+    else send<Call, false>(rows_);
   }
 
  private:
-  static constexpr std::size_t wave = 64, packets_limit = std::size_t{512} << 10;
+  static constexpr std::size_t most_rows = 0x7fffffff;
+  static constexpr std::size_t wave = 64;
+  /// Where the ways are equally fast on H200 (bf16, 2 GPUs; 8 ranks on one; 2026-11-29). The last
+  /// one is estimated, from the speed of the links.
+  static constexpr std::size_t packets_limit = std::size_t{128} << 10, packets_rows = 16,
+                               worth_a_second_hop = std::size_t{3} << 19;
 
-  std::size_t bytes() const { return args_.rows * columns_ * sizeof(T); }
+  /// What a rank sends to the others is little, or a few long rows.
+  bool suits_packets() const {
+    const auto peers = static_cast<std::size_t>(comm_.size() - 1);
+    return bytes() * peers <= packets_limit || rows_ * peers <= packets_rows;
+  }
+  std::size_t bytes() const { return rows_ * columns_ * sizeof(T); }
   std::size_t packs() const { return columns_ / width; }
   /// Parts of a row, a power of two up to 4. A thread has one pack of each.
   std::size_t parts_of(std::size_t most_packs) const {
@@ -113,6 +123,8 @@ class RowsLaunch {
     if (columns_ * sizeof(T) > RowMemory::most_row_bytes)
       return "rows of " + std::to_string(columns_ * sizeof(T)) + " bytes, and they have up to " +
              std::to_string(RowMemory::most_row_bytes);
+    if (rows_ > most_rows / static_cast<unsigned>(comm_.size()))
+      return std::to_string(rows_) + " rows of each rank, and all ranks have up to 2^31 - 1";
     if (reinterpret_cast<std::uintptr_t>(args_.from) % 16 != 0)
       return "the matrix is not aligned to 16 bytes";
     if constexpr (requires { function_.refusal(columns_); }) {
@@ -122,24 +134,25 @@ class RowsLaunch {
     }
   }
 
-  /// Small matrices, which are sent as packets, have many threads for each row; large ones have
-  /// several rows on a multiprocessor, if these are not too long.
+  /// Few rows have many threads each. Many rows share a multiprocessor, if they are not too long.
   template <RowCall Call, bool Packets>
   void send(std::size_t rounds) const {
     constexpr std::size_t half = RowMemory::slot_packs / 2;
-    if (args_.rows == 0 || columns_ == 0) return;
+    if (rows_ == 0 || columns_ == 0) return;
     if constexpr (Packets) {
       send_by<Call, RowWay::packets>(parts_of(2 * half), rounds);
-    } else if (packs() <= 4 * half) {
+    } else if (packs() <= (rounds <= RowMemory::max_blocks / 2 ? 2 * half : 4 * half)) {
       send_by<Call, RowWay::signals_of_narrow_blocks>(parts_of(half), rounds);
     } else {
-      launch<Call, 4, RowWay::signals>(rounds);
+      send_by<Call, RowWay::signals>(parts_of(2 * half), rounds);
     }
   }
   template <RowCall Call, RowWay Way>
   void send_by(std::size_t parts, std::size_t rounds) const {
-    if (parts == 1) launch<Call, 1, Way>(rounds);
-    else if (parts == 2) launch<Call, 2, Way>(rounds);
+    if constexpr (Way != RowWay::signals) {  // which only long rows take
+      if (parts == 1) return launch<Call, 1, Way>(rounds);
+    }
+    if (parts == 2) launch<Call, 2, Way>(rounds);
     else if constexpr (Call != RowCall::all_gather || Way != RowWay::packets) {
       launch<Call, 4, Way>(rounds);
     }
@@ -159,7 +172,7 @@ class RowsLaunch {
                          Call == RowCall::all_gather
                      ? KernelLaunch::Rows::in_half_of_the_blocks
                      : KernelLaunch::Rows::in_all_blocks,
-         .rows_of_matrix = args_.rows,
+         .rows_of_matrix = rows_,
          .columns_of_matrix = columns_,
          .caller = caller_,
          .refusal = why},
@@ -170,7 +183,7 @@ class RowsLaunch {
   StreamRef stream_;
   std::string_view caller_;
   RowsArgs<T> args_;
-  std::size_t columns_;
+  std::size_t rows_, columns_;
   RowsBy by_;
   const Function& function_;
 };

@@ -41,13 +41,6 @@ struct Arguments<First, Rest...> {
   }
 };
 
-/// A kernel may say that its blocks are smaller, and gets more registers for each thread.
-template <class Kernel>
-constexpr unsigned most_threads_of() {
-  if constexpr (requires { Kernel::most_threads; }) return Kernel::most_threads;
-  else return 512;
-}
-
 template <class Kernel, class... A>
 struct LaunchedKernel {
   struct Args {
@@ -57,7 +50,6 @@ struct LaunchedKernel {
   };
   /// Else nvcc keeps values in memory so that two blocks fit.
   static constexpr unsigned min_blocks_per_multiprocessor = 1;
-  static constexpr unsigned most_threads = most_threads_of<Kernel>();
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& args) {
     Here<D> here(dev, args.setting);

@@ -15,7 +15,13 @@ class RowMail {
   /// then waits for the load.
   using P = Pack<std::uint32_t, 16>;
 
-  PLAIT_DEVICE explicit RowMail(Here<D>& here) : here_(here), dev_(here.dev_), s_(here.s_) {}
+  PLAIT_DEVICE explicit RowMail(Here<D>& here)
+      : here_(here),
+        dev_(here.dev_),
+        s_(here.s_),
+        lanes_(s_.row_memory.lanes.own + first_lane() * RowMemory::lane_bytes),
+        second_lanes_(s_.row_memory.second_lanes.own +
+                      first_lane() * RowMemory::second_lane_bytes) {}
 
   PLAIT_DEVICE D& device() { return dev_; }
   PLAIT_DEVICE std::uint32_t& steps() {
@@ -30,15 +36,19 @@ class RowMail {
   PLAIT_DEVICE static std::uint32_t after(std::uint32_t step) {
     return step == 0xffffffffu ? slots : step + 1;
   }
-  /// Of a step, at rank `owner`.
-  PLAIT_DEVICE std::byte* slot_of(std::uint32_t step, int owner, int writer) const {
-    return Packets ? second_lane(owner, writer) + step % slots * 2 * RowMemory::slot_bytes
-                   : s_.row_memory.lanes.peer_ptr(owner) + lane(writer) * RowMemory::lane_bytes +
+  /// Of a step of rank `writer`, at this rank.
+  PLAIT_DEVICE std::byte* slot_of(std::uint32_t step, int writer) const {
+    return Packets ? second_lane(writer) + step % slots * 2 * RowMemory::slot_bytes
+                   : lanes_ + static_cast<unsigned>(writer) * RowMemory::lane_bytes +
                          step % slots * RowMemory::slot_bytes;
   }
-  /// Of the whole rows of a gathering, at rank `owner`.
-  PLAIT_DEVICE std::byte* gathered(std::uint32_t round, int owner, int writer) const {
-    return second_lane(owner, writer) + RowMemory::gathered + round % 2 * RowMemory::most_row_bytes;
+  /// Of the whole rows of a gathering.
+  PLAIT_DEVICE std::byte* gathered(std::uint32_t round, int writer) const {
+    return second_lane(writer) + RowMemory::gathered + round % 2 * RowMemory::most_row_bytes;
+  }
+  /// The same place at rank `peer`.
+  PLAIT_DEVICE std::byte* at(int peer, std::byte* slot) const {
+    return slot + s_.row_memory.lanes.distance(peer);
   }
 
   PLAIT_CALLS_HOST
@@ -52,42 +62,47 @@ class RowMail {
       dev_.store(reinterpret_cast<P*>(slot) + place, pack);
     }
   }
-  /// A pack that nobody stores to, for places that a row does not have.
-  PLAIT_DEVICE const P* unused() const {
-    return reinterpret_cast<const P*>(slot_of(0, s_.rank, s_.rank));
-  }
-  /// The packs of the `Count` ranks from `first` on, whose slots `slot(rank)` says. For this rank,
-  /// and for ranks that don't exist, it is `own`.
+  /// Packs in several places of the `Count` ranks from `first` on, whose slots `slot(rank)` says:
+  /// `packs[place][rank]`. For this rank, and for ranks that don't exist, it is `own[place]`.
   PLAIT_CALLS_HOST
-  template <int Count, class Slot>
-  PLAIT_DEVICE bool take(int first, const Slot& slot, const P* own, std::uint32_t step,
-                         unsigned place, P (&packs)[Count]) {
+  template <int Count, int Places, class Slot>
+  PLAIT_DEVICE bool take(int first, const Slot& slot, const P (&own)[Places], std::uint32_t step,
+                         const unsigned (&places)[Places], P (&packs)[Places][Count]) {
     const auto is_there = [&](int j) PLAIT_INLINED {
       return first + j < s_.ranks && first + j != s_.rank;
     };
     if constexpr (Packets) {
-      const P mine = load_words(dev_, own);
-      const Packet* packets[2 * Count];
-      PacketData data[2 * Count];
-      Waiting who[2 * Count];
+      constexpr int all = 2 * Count * Places;
+      const Packet* packets[all];
+      PacketData data[all];
+      Waiting who[all];
       unsigned wanted = 0;
       PLAIT_UNROLL
       for (int j = 0; j < Count; ++j) {
         const int from = is_there(j) ? first + j : s_.rank;
-        packets[2 * j] = reinterpret_cast<const Packet*>(slot(from)) + place;
-        packets[2 * j + 1] = packets[2 * j] + RowMemory::slot_packs;
-        who[2 * j] = who[2 * j + 1] = {from, KernelSetting::term_of_row};
-        if (is_there(j)) wanted |= 3u << 2 * j;
+        const auto* const its = reinterpret_cast<const Packet*>(slot(from));
+        PLAIT_UNROLL
+        for (int k = 0; k < 2 * Places; ++k) {
+          packets[2 * Places * j + k] = its + places[k / 2] + k % 2 * RowMemory::slot_packs;
+          who[2 * Places * j + k] = {from, KernelSetting::term_of_row};
+          if (is_there(j)) wanted |= 1u << (2 * Places * j + k);
+        }
       }
       if (!dev_.get(packets, data, wanted, step, who)) return false;
       PLAIT_UNROLL
-      for (int j = 0; j < Count; ++j)
-        packs[j] = is_there(j) ? bits_as<P>(Halves{{data[2 * j], data[2 * j + 1]}}) : mine;
+      for (int j = 0; j < Count; ++j) PLAIT_UNROLL
+      for (int k = 0; k < Places; ++k) {
+        const PacketData* const halves = data + 2 * Places * j + 2 * k;
+        packs[k][j] = is_there(j) ? bits_as<P>(Halves{{halves[0], halves[1]}}) : own[k];
+      }
     } else {
       PLAIT_UNROLL
-      for (int j = 0; j < Count; ++j)
-        packs[j] = load_words(
-            dev_, is_there(j) ? reinterpret_cast<const P*>(slot(first + j)) + place : own);
+      for (int j = 0; j < Count; ++j) PLAIT_UNROLL
+      for (int k = 0; k < Places; ++k) {
+        packs[k][j] = own[k];
+        if (is_there(j))
+          packs[k][j] = load_words(dev_, reinterpret_cast<const P*>(slot(first + j)) + places[k]);
+      }
     }
     return true;
   }
@@ -120,17 +135,17 @@ class RowMail {
   struct Halves {
     PacketData half[2];
   };
-  PLAIT_DEVICE std::size_t lane(int writer) const {
-    return std::size_t{here_.block()} * static_cast<unsigned>(s_.ranks) +
-           static_cast<unsigned>(writer);
+  PLAIT_DEVICE std::size_t first_lane() const {
+    return std::size_t{here_.block()} * static_cast<unsigned>(s_.ranks);
   }
-  PLAIT_DEVICE std::byte* second_lane(int owner, int writer) const {
-    return s_.row_memory.second_lanes.peer_ptr(owner) + lane(writer) * RowMemory::second_lane_bytes;
+  PLAIT_DEVICE std::byte* second_lane(int writer) const {
+    return second_lanes_ + static_cast<unsigned>(writer) * RowMemory::second_lane_bytes;
   }
 
   Here<D>& here_;
   D& dev_;
   const KernelSetting& s_;
+  std::byte *const lanes_, *const second_lanes_;  // of this block, at this rank
 };
 
 }  // namespace plait::detail

@@ -47,7 +47,7 @@ enum class RowWay { packets, signals, signals_of_narrow_blocks };
 template <class T>
 struct RowsArgs {
   const T* from;
-  std::size_t rows;  // of `from`, or the result: the smaller of both
+  unsigned rows;  // of `from`, or the result: the smaller of both
   unsigned columns, part_packs;
 };
 
@@ -69,10 +69,11 @@ class RowRounds {
     sent_ = step_ = mail_.steps();
     gathering_ = mail_.gatherings();
     if constexpr (adds) {
+      static_assert(RowMail<D, packets>::steps_ahead == 1);
       load_next();
-      for (unsigned i = 0; i < mail_.steps_ahead; ++i) send_next();
+      send_next(own_);
     }
-    for (std::size_t round = here_.block(); round < rounds_; round += here_.blocks()) {
+    for (unsigned round = here_.block(); round < rounds_; round += here_.blocks()) {
       if constexpr (adds) {
         if (!add_round(round)) return;
       } else {
@@ -95,6 +96,7 @@ class RowRounds {
   static constexpr unsigned step_parts =
                                 Way == RowWay::signals_of_narrow_blocks && Parts > 1 ? 2 : 1,
                             row_steps = unsigned{Parts} / step_parts;
+  using Packs = P[step_parts];  // a thread's, of a step
   /// One-shot on a GPU: what is sent next has been loaded.
   static constexpr bool loads_ahead = Call == RowCall::one_shot && D::threads_as_launched;
   /// Rows of words that signals are counted in.
@@ -114,20 +116,20 @@ class RowRounds {
     decltype(std::declval<const Function&>().ahead(std::declval<const Its&>())) what;
   };
 
-  PLAIT_DEVICE std::size_t ranks() const { return static_cast<unsigned>(here_.ranks()); }
-  PLAIT_DEVICE std::size_t rows_of_round() const { return Call == RowCall::two_shot ? ranks() : 1; }
-  PLAIT_DEVICE R row(std::size_t number) {
+  PLAIT_DEVICE unsigned ranks() const { return static_cast<unsigned>(here_.ranks()); }
+  PLAIT_DEVICE unsigned rows_of_round() const { return Call == RowCall::two_shot ? ranks() : 1; }
+  PLAIT_DEVICE R row(unsigned number) {
     return {mail_.device(), places_, number, args_.columns, args_.part_packs};
   }
-  PLAIT_DEVICE const P* at(std::size_t row, unsigned column) const {
-    return reinterpret_cast<const P*>(args_.from + row * args_.columns + column);
-  }
-  PLAIT_DEVICE P load(std::size_t row, unsigned column, bool exists) {
-    return load_words(mail_.device(), exists ? at(row, column) : mail_.unused());
+  /// Of places that the row does not have: anything.
+  PLAIT_DEVICE P load(unsigned row, unsigned column) {
+    const unsigned its = column < args_.columns ? column : 0;
+    return load_words(mail_.device(), reinterpret_cast<const P*>(
+                                          args_.from + std::size_t{row} * args_.columns + its));
   }
 
   /// The row of `from` that rank `owner` adds in the round.
-  PLAIT_DEVICE std::size_t term(std::size_t round, int owner) const {
+  PLAIT_DEVICE unsigned term(unsigned round, int owner) const {
     if constexpr (Call == RowCall::two_shot) {
       return round * ranks() + static_cast<unsigned>(owner);
     } else if constexpr (Call == RowCall::reduce_scatter) {
@@ -136,64 +138,77 @@ class RowRounds {
       return round;
     }
   }
-  PLAIT_DEVICE bool exists(std::size_t term) const {
+  PLAIT_DEVICE bool exists(unsigned term) const {
     return Call != RowCall::two_shot || term < args_.rows;
   }
   /// Calls `f` for the ranks after this one, each rank beginning with another one.
   template <class F>
   PLAIT_DEVICE void each_peer(const F& f) {
+    PLAIT_NO_UNROLL
     for (int i = 1; i < here_.ranks(); ++i) f(rank_after(here_.rank(), i, here_.ranks()));
   }
 
-  /// Sends the block's next step, if there is one.
-  PLAIT_DEVICE void send_next() {
+  /// Sends the block's next step, if there is one, and says what its packs are.
+  PLAIT_DEVICE void send_next(Packs& sent) {
     if (next_round_ >= rounds_) return;
     sent_ = mail_.after(sent_);
-    PLAIT_UNROLL
-    for (unsigned part = 0; part < step_parts; ++part) send(part);
+    row(0).each_place([&](unsigned place) PLAIT_INLINED { send(place); });
     mail_.post(terms);
     if (++next_step_ == row_steps) {
       next_step_ = 0;
       next_round_ += here_.blocks();
     }
-    load_next();
+    if constexpr (loads_ahead) {
+      PLAIT_UNROLL
+      for (unsigned part = 0; part < step_parts; ++part) sent[part] = next_[part];
+      load_next();
+    }
   }
   PLAIT_DEVICE void load_next() {
     if constexpr (loads_ahead) {
       if (next_round_ >= rounds_) return;
-      PLAIT_UNROLL
-      for (unsigned part = 0; part < step_parts; ++part)
-        row(0).each_place(next_step_ * step_parts + part,
-                          [&](unsigned, unsigned column, bool has)
-                              PLAIT_INLINED { next_[part] = load(next_round_, column, has); });
+      row(0).each_place([&](unsigned place)
+                            PLAIT_INLINED { load_step(next_, next_round_, next_step_, place); });
     }
   }
-  PLAIT_DEVICE void send(unsigned part) {
-    row(0).each_place(next_step_ * step_parts + part,
-                      [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-                        each_peer([&](int peer) PLAIT_INLINED {
-                          const std::size_t its = term(next_round_, peer);
-                          if (!packets && !(has && exists(its))) return;
-                          const P mine = loads_ahead ? next_[part] : load(its, column, has);
-                          mail_.put(mail_.slot_of(sent_, peer, here_.rank()), sent_,
-                                    part * args_.part_packs + place, mine);
-                        });
-                      });
+  /// A thread's packs of a step of a row of `from`.
+  PLAIT_DEVICE void load_step(Packs& packs, unsigned term, unsigned step, unsigned place) {
+    PLAIT_UNROLL
+    for (unsigned part = 0; part < step_parts; ++part) {
+      const unsigned column = row(0).column_of(step * step_parts + part, place);
+      packs[part] = load(exists(term) ? term : args_.rows - 1, column);
+    }
+  }
+  PLAIT_DEVICE void send(unsigned place) {
+    std::byte* const slot = mail_.slot_of(sent_, here_.rank());
+    each_peer([&](int peer) PLAIT_INLINED {
+      const unsigned its = term(next_round_, peer);
+      Packs loaded;
+      if constexpr (!loads_ahead) load_step(loaded, its, next_step_, place);
+      PLAIT_UNROLL
+      for (unsigned part = 0; part < step_parts; ++part) {
+        const unsigned column = row(0).column_of(next_step_ * step_parts + part, place);
+        if (!packets && !(column < args_.columns && exists(its))) continue;
+        mail_.put(mail_.at(peer, slot), sent_, part * args_.part_packs + place,
+                  loads_ahead ? next_[part] : loaded[part]);
+      }
+    });
   }
 
-  PLAIT_DEVICE bool add_round(std::size_t round) {
-    const std::size_t mine = term(round, here_.rank());
+  PLAIT_DEVICE bool add_round(unsigned round) {
+    const unsigned mine = term(round, here_.rank());
     // Without a row, it looks ahead for another one.
     R sum = row(Call == RowCall::reduce_scatter ? round : exists(mine) ? mine : args_.rows - 1);
     const Ahead<R> ahead(function_, sum);
     PLAIT_UNROLL
     for (unsigned step = 0; step < row_steps; ++step) {
-      send_next();
+      Packs next;
+      send_next(next);
       step_ = mail_.after(step_);
       if (!mail_.await(terms)) return false;
+      if (!add(sum, step, mine)) return false;
       PLAIT_UNROLL
-      for (unsigned part = 0; part < step_parts; ++part)
-        if (!add(sum, step * step_parts + part, part, mine)) return false;
+      for (unsigned part = 0; part < step_parts; ++part) own_[part] = next[part];
     }
     if constexpr (Call == RowCall::two_shot) {
       mail_.post(sums);
@@ -204,57 +219,84 @@ class RowRounds {
     }
   }
 
-  PLAIT_DEVICE bool add(R& sum, unsigned part, unsigned part_of_step, std::size_t mine) {
-    if constexpr (packets) {  // with more, clang keeps f32 of long rows on a stack on AMD GPUs
-      return add_by<(Parts == 4 ? 1 : 2)>(sum, part, part_of_step, mine);
-    } else if constexpr (Call == RowCall::two_shot) {  // hardly for two ranks
-      return add_by<4>(sum, part, part_of_step, mine);
-    } else {
-      return here_.ranks() == 2 ? add_by<2>(sum, part, part_of_step, mine)
-                                : add_by<4>(sum, part, part_of_step, mine);
-    }
-  }
-  /// In rank order. `Batch`: ranks whose packs are loaded at once.
-  template <int Batch>
-  PLAIT_DEVICE bool add_by(R& sum, unsigned part, unsigned part_of_step, std::size_t mine) {
-    const Reducer<T> reducer(Reduction{.ranks = here_.ranks()});
-    const auto slot = [&](int writer)
-                          PLAIT_INLINED { return mail_.slot_of(step_, here_.rank(), writer); };
+  PLAIT_DEVICE bool add(R& sum, unsigned step, unsigned mine) {
+    constexpr bool many = Call == RowCall::two_shot;  // hardly for two ranks
     bool came = true;
-    sum.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-      if (!came || (!packets && !(has && exists(mine)))) return;
-      const P* const own = has ? at(mine, column) : mail_.unused();
-      typename Reducer<T>::template Accumulator<Elements::lanes> acc;
-      for (int first = 0; first < here_.ranks(); first += Batch) {
-        P packs[Batch];
-        came = came &&
-               mail_.take(first, slot, own, step_, part_of_step * args_.part_packs + place, packs);
-        if (!came) return;
-        PLAIT_UNROLL
-        for (int j = 0; j < Batch; ++j) {
-          const auto elements = bits_as<Elements>(packs[j]);
-          if (j == 0 && first == 0) acc = reducer.start(elements);
-          else if (first + j < here_.ranks()) reducer.add(acc, elements);
+    sum.each_place([&](unsigned place) PLAIT_INLINED {
+      if (!came) return;
+      if constexpr (!loads_ahead) load_step(own_, mine, step, place);
+      Accumulators sums;
+      if (many || here_.ranks() != 2) came = add_all(sums, place);
+      else came = add_two(sums, place);
+      if (!came) return;
+      PLAIT_UNROLL
+      for (unsigned part = 0; part < step_parts; ++part) {
+        const unsigned of_row = step * step_parts + part, column = sum.column_of(of_row, place);
+        if (column >= args_.columns || !exists(mine)) continue;
+        const Elements rounded = reducer().template finish<16>(sums.part[part]);
+        if constexpr (Call == RowCall::two_shot) {
+          share(gathering_ + 1, of_row, place, bits_as<P>(rounded));
         }
+        sum.set(of_row, column, rounded);
       }
-      if (!has) return;
-      const Elements rounded = reducer.template finish<16>(acc);
-      if constexpr (Call == RowCall::two_shot) {
-        share(gathering_ + 1, part, place, bits_as<P>(rounded));
-      }
-      sum.set(part, column, rounded);
     });
     return came;
+  }
+  struct Accumulators {
+    typename Reducer<T>::template Accumulator<Elements::lanes> part[step_parts];
+  };
+  PLAIT_DEVICE Reducer<T> reducer() const { return Reducer<T>(Reduction{.ranks = here_.ranks()}); }
+  /// Takes the packs of a step that `Count` ranks have sent.
+  template <int Count>
+  PLAIT_DEVICE bool take_step(int first, unsigned place, P (&packs)[step_parts][Count]) {
+    unsigned places[step_parts];
+    PLAIT_UNROLL
+    for (unsigned part = 0; part < step_parts; ++part)
+      places[part] = part * args_.part_packs + place;
+    const auto slot = [&](int writer) PLAIT_INLINED { return mail_.slot_of(step_, writer); };
+    return mail_.take(first, slot, own_, step_, places, packs);
+  }
+  /// In rank order.
+  PLAIT_DEVICE bool add_two(Accumulators& sums, unsigned place) {
+    P theirs[step_parts][1];
+    if (!take_step(1 - here_.rank(), place, theirs)) return false;
+    PLAIT_UNROLL
+    for (unsigned part = 0; part < step_parts; ++part) {
+      const bool is_first = here_.rank() == 0;
+      const P first = is_first ? own_[part] : theirs[part][0];
+      const P second = is_first ? theirs[part][0] : own_[part];
+      sums.part[part] = reducer().start(bits_as<Elements>(first));
+      reducer().add(sums.part[part], bits_as<Elements>(second));
+    }
+    return true;
+  }
+  PLAIT_DEVICE bool add_all(Accumulators& sums, unsigned place) {
+    // More of them clang would keep on a stack on AMD GPUs.
+    constexpr int batch = !packets ? 4 : Parts == 4 ? 1 : 2;
+    PLAIT_NO_UNROLL
+    for (int first = 0; first < here_.ranks(); first += batch) {
+      P packs[step_parts][batch];
+      if (!take_step(first, place, packs)) return false;
+      PLAIT_UNROLL
+      for (unsigned part = 0; part < step_parts; ++part) PLAIT_UNROLL
+      for (int j = 0; j < batch; ++j) {
+        const auto elements = bits_as<Elements>(packs[part][j]);
+        if (j == 0 && first == 0) sums.part[part] = reducer().start(elements);
+        else if (first + j < here_.ranks()) reducer().add(sums.part[part], elements);
+      }
+    }
+    return true;
   }
 
   /// `number`: of the gathering, or of a step of packets.
   PLAIT_DEVICE void share(std::uint32_t number, unsigned part, unsigned place, const P& pack) {
+    std::byte* const slot = gathered(number, here_.rank());
     each_peer([&](int peer) PLAIT_INLINED {
-      mail_.put(gathered(number, peer, here_.rank()), number, place_in_slot(part, place), pack);
+      mail_.put(mail_.at(peer, slot), number, place_in_slot(part, place), pack);
     });
   }
-  PLAIT_DEVICE std::byte* gathered(std::uint32_t number, int owner, int writer) const {
-    return packets ? mail_.slot_of(number, owner, writer) : mail_.gathered(number, owner, writer);
+  PLAIT_DEVICE std::byte* gathered(std::uint32_t number, int writer) const {
+    return packets ? mail_.slot_of(number, writer) : mail_.gathered(number, writer);
   }
   /// A slot of packets has one part, and one of a gathering all parts of a row.
   PLAIT_DEVICE unsigned place_in_slot(unsigned part, unsigned place) const {
@@ -271,13 +313,15 @@ class RowRounds {
     }
   }
 
-  PLAIT_DEVICE bool gather_round(std::size_t round) {
+  PLAIT_DEVICE bool gather_round(unsigned round) {
     R own = row(static_cast<unsigned>(here_.rank()) * args_.rows + round);
     const Ahead<R> ahead(function_, own);
     PLAIT_UNROLL
     for (unsigned part = 0; part < unsigned{Parts}; ++part)
-      own.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-        const P mine = load(round, column, has);
+      own.each_place([&](unsigned place) PLAIT_INLINED {
+        const unsigned column = own.column_of(part, place);
+        const bool has = column < args_.columns;
+        const P mine = load(round, column);
         if (packets || has) share(number_of(part), part, place, mine);
         if (has) own.set(part, column, bits_as<Elements>(mine));
       });
@@ -286,10 +330,10 @@ class RowRounds {
   }
 
   /// Gives the function the block's own row, which is there, and then the row of each other rank.
-  PLAIT_DEVICE bool call_for_all(std::size_t round, Ahead<R> ahead) {
+  PLAIT_DEVICE bool call_for_all(unsigned round, Ahead<R> ahead) {
     for (int i = 0; i < here_.ranks(); ++i) {
       const int owner = rank_after(here_.rank(), i, here_.ranks());
-      const std::size_t number =
+      const unsigned number =
           adds ? term(round, owner) : static_cast<unsigned>(owner) * args_.rows + round;
       if (i == 1 && !mail_.await(sums)) return false;
       if (!exists(number)) continue;
@@ -313,15 +357,17 @@ class RowRounds {
   }
   PLAIT_DEVICE bool take_part(R& its, unsigned part, int peer) {
     const std::uint32_t number = number_of(part);
-    const auto slot = [&](int writer)
-                          PLAIT_INLINED { return gathered(number, here_.rank(), writer); };
+    const auto slot = [&](int writer) PLAIT_INLINED { return gathered(number, writer); };
     bool came = true;
-    its.each_place(part, [&](unsigned place, unsigned column, bool has) PLAIT_INLINED {
-      if (!packets && !has) return;
-      P pack[1];
-      came =
-          came && mail_.take(peer, slot, mail_.unused(), number, place_in_slot(part, place), pack);
-      if (has && came) its.set(part, column, bits_as<Elements>(pack[0]));
+    its.each_place([&](unsigned place) PLAIT_INLINED {
+      const unsigned column = its.column_of(part, place);
+      const bool has = column < args_.columns;
+      if ((!packets && !has) || !came) return;
+      const P own[1] = {};
+      const unsigned places[1] = {place_in_slot(part, place)};
+      P pack[1][1];
+      came = mail_.take(peer, slot, own, number, places, pack);
+      if (has && came) its.set(part, column, bits_as<Elements>(pack[0][0]));
     });
     return came;
   }
@@ -331,9 +377,9 @@ class RowRounds {
   typename R::Places places_;
   const RowsArgs<T>& args_;
   const Function& function_;
-  std::size_t rounds_, next_round_;  // `next_`: what is sent next
+  unsigned rounds_, next_round_;  // `next_`: what is sent next
   unsigned next_step_ = 0;
-  P next_[step_parts];
+  Packs next_, own_;  // of the step that is sent next, and of the one that is added next
   std::uint32_t sent_ = 0, step_ = 0, gathering_ = 0;
 };
 
