@@ -92,7 +92,9 @@ class Packed {
   }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(faces * grid_.cells_of_face()); }
+  std::size_t size() const {
+    return std::size_t{faces} * static_cast<unsigned>(grid_.cells_of_face());
+  }
   Grid grid_;
   Cells sent_, received_;
   std::array<int, faces> to_, from_;
@@ -168,7 +170,7 @@ int run(int edge, int rounds) {
   Grid grid{edge, {}};
   for (int face = 0; face < faces; ++face)
     grid.neighbours[face] = Ranks(comm.size()).neighbour(comm.rank(), face);
-  const auto all = static_cast<std::size_t>(edge + 2);
+  const std::size_t all = static_cast<unsigned>(edge) + 2;
   const plait::kokkos::SymmetricBuffer<double> buffer(comm, all * all * all);
   const Cells cells = buffer.view();
   const Packed packed(grid);

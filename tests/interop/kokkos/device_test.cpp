@@ -176,7 +176,8 @@ void check_teams(const Exec& exec, plait::Communicator& comm, const Ranks& all) 
         Pass{mine, sums.data()}, plait::view_of(comm, buffer.buffer()));
     const std::size_t before = (all.rank + all.ranks - 1) % all.ranks;
     const auto sent = [&](std::size_t rank, std::size_t i) {
-      return input(rank, round + i) + static_cast<double>(i / Pass::columns);
+      const std::size_t row = i / Pass::columns;
+      return input(rank, round + i) + static_cast<double>(row);
     };
     expect(exec, buffer.view(), "rows of the rank before",
            [&](std::size_t i) { return sent(before, i); });
