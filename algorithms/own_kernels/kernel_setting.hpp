@@ -49,7 +49,7 @@ struct RowMemory {
 ///    in each of them and an acquire in the last. No block comes to the next total before that
 ///    kernel has ended.
 struct KernelSetting {
-  static constexpr unsigned max_blocks = 256;
+  static constexpr unsigned max_blocks = 256, max_threads = 512;
   static constexpr unsigned slots = 8;  // of signals, for each block and pair of ranks
   /// Steps of waits, as diagnostic records have them, beyond the slots: no such slot; the barrier;
   /// a sum. The first two are rows of words, too.
@@ -99,25 +99,35 @@ struct PeerWindow {
   std::size_t number = 0;  // of the window in its communicator
 };
 
+/// What ranks compare of a launch besides the kernel: rows and columns of a matrix, or blocks and
+/// threads as the program has asked for them.
+struct OwnExtents {
+  std::uint32_t first = 0, second = 0;
+  constexpr std::uint64_t packed() const { return std::uint64_t{first} << 32 | second; }
+  static constexpr OwnExtents of(std::uint64_t packed) {
+    return {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)};
+  }
+};
+
 /// What plait::launch asks of a communicator.
 struct KernelLaunch {
   std::uint64_t number = 0;                      // of its name
   const void* (*kernel)(BackendKind) = nullptr;  // its KernelHandle; null: not compiled for it
   LaunchShape shape{};
-  std::span<const std::byte> args{};       // they begin with a `KernelSetting`
-  std::span<const std::size_t> windows{};  // the numbers of those that arguments view
+  std::span<const std::byte> args{};      // they begin with a `KernelSetting`
+  std::span<const PeerWindow> windows{};  // that arguments view
   /// Whether it needs `RowMemory`, and how many blocks have it and fit on the device: all, or half
   /// of them if they use the second lanes or have more than 256 threads. The shape then says how
   /// many blocks have work, and perhaps fewer are launched.
   enum class Rows : std::uint8_t { none, in_all_blocks, in_half_of_the_blocks } rows = Rows::none;
-  std::size_t rows_of_matrix = 0, columns_of_matrix = 0;  // equal on all ranks
+  /// Equal on all ranks: of a matrix, or teams and threads where `shape` does not say them.
+  std::size_t rows_of_matrix = 0, columns_of_matrix = 0;
   std::string_view caller = "launch", refusal{};  // why the call is refused; empty: it is not
 
-  /// For signatures: 20 bits.
-  constexpr int code_of_matrix() const {
-    const std::uint64_t mixed =
-        (rows_of_matrix * 0x9e3779b97f4a7c15u + columns_of_matrix) * 0xd1342543de82ef95u;
-    return static_cast<int>(mixed >> 44);
+  constexpr OwnExtents extents() const {
+    return rows_of_matrix == 0 ? OwnExtents{shape.blocks, shape.threads}
+                               : OwnExtents{static_cast<std::uint32_t>(rows_of_matrix),
+                                            static_cast<std::uint32_t>(columns_of_matrix)};
   }
 };
 

@@ -6,9 +6,15 @@
 #include "plait/types.hpp"
 #undef PLAIT_INSTANTIATE  // each target has its own
 #if defined(__HIP__) || (defined(__CUDACC__) && defined(__HIP_PLATFORM_NVIDIA__))
+#if !__has_include("backends/hip/instantiate.hpp")
+#error "this Plait was not built for HIP (PLAIT_HIP=ON)"
+#endif
 #include "backends/hip/instantiate.hpp"
 #define PLAIT_TARGETS for_hip
 #elif defined(__CUDACC__)
+#if !__has_include("backends/cuda/instantiate.cuh")
+#error "this Plait was not built for CUDA (PLAIT_CUDA=ON)"
+#endif
 #include "backends/cuda/instantiate.cuh"
 #define PLAIT_TARGETS for_cuda
 #else

@@ -44,6 +44,9 @@ struct Waiting {
   std::uint32_t step;
 };
 
+/// The step of a barrier among the threads of one block, which is a wait only on the host.
+inline constexpr std::uint32_t threads_of_the_block = 0xffffffffu;
+
 /// Why a kernel gave up a spin: its time was over, the host told it to, or a peer's memory can't be
 /// read (it is not mapped, or the system refuses).
 enum GaveUp : std::uint32_t { out_of_time = 1, told_to = 2, unreadable = 3 };

@@ -56,8 +56,12 @@ class KernelWords {
   unsigned thread() const { return thread_; }
   unsigned threads() const { return team_.threads(); }
 
-  void sync() { team_.sync(); }
-  bool all(bool flag) { return team_.all(flag, thread_, vote_++); }
+  void sync() {
+    if (threads() > 1) team_.sync(of_team());
+  }
+  bool all(bool flag) {
+    return threads() == 1 ? flag : team_.all(flag, thread_, vote_++, of_team());
+  }
 
   template <int Parts, class Of, class Op>
   float reduce(unsigned part_packs, unsigned packs, Of of, Op op, float none) {
@@ -292,9 +296,14 @@ class KernelWords {
         },
         who, 0, seen);
     if (is_readable) return ended;
-    report(unreadable, who, 0, seen);
+    Patience(watch_, block_, who, 0).report(unreadable, seen);
     team_.break_up();
     return false;
+  }
+
+  /// For a barrier of the block: a thread that waits for another rank gives up first.
+  Patience of_team() const {
+    return Patience(watch_, block_, {watch_.rank, threads_of_the_block}, threads(), 2);
   }
 
   static void fence([[maybe_unused]] std::memory_order order) {
@@ -327,9 +336,7 @@ class KernelWords {
 
   template <class Ready>
   bool spin_yielding(Ready ready, Waiting who, std::uint32_t expected, const std::uint32_t& seen) {
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
-    auto looked = start;
+    Patience patience(watch_, block_, who, expected);
     Backoff backoff(host_pace);
     for (;;) {
       for (int i = 0; i < 4; ++i) {
@@ -340,20 +347,12 @@ class KernelWords {
         }
         backoff.pause();
       }
-      const auto now = Clock::now();
-      if (now - looked < std::chrono::microseconds(10)) continue;
-      looked = now;
-      const bool expired =
-          watch_.timeout_ns != 0 && now - start > std::chrono::nanoseconds(watch_.timeout_ns);
-      const bool aborted = is_set(watch_.abort);
-      if (expired || aborted) report(expired ? out_of_time : told_to, who, expected, seen);
-      if (expired || aborted || team_.broken() || is_set(watch_.claimed)) {
+      if (patience.over(seen) || team_.broken()) {
         team_.break_up();
         return false;
       }
     }
   }
-
   /// As the butterfly of a GPU's wave.
   template <class Op>
   static float tree(float* values, Op op) {
@@ -361,17 +360,6 @@ class KernelWords {
       for (unsigned i = 0; i < apart; ++i) values[i] = op(values[i], values[i + apart]);
     return values[0];
   }
-  static bool is_set(const std::uint32_t* word) {
-    return std::atomic_ref(*const_cast<std::uint32_t*>(word)).load(std::memory_order_acquire) != 0;
-  }
-
-  void report(GaveUp why, Waiting who, std::uint32_t expected, std::uint32_t seen) {
-    std::uint32_t free = 0;
-    if (!std::atomic_ref(*watch_.claimed).compare_exchange_strong(free, 1)) return;
-    describe(*watch_.record, watch_, block_, who, expected, seen);
-    std::atomic_ref(watch_.record->state).store(why, std::memory_order_release);
-  }
-
   static void pause() {
 #if defined(__x86_64__)
     _mm_pause();

@@ -41,13 +41,10 @@ LaunchShape KernelCalls::fitted(const KernelLaunch& launch) const {
   if (shape.blocks == 0 || shape.blocks > most)
     refuse(invalid_argument, launch.caller, rank, "{} blocks, and a kernel has 1 to {}",
            shape.blocks, most);
-  if (topology.backend == BackendKind::host) {
-    shape.threads = topology.block_threads;
-    return shape;
-  }
-  if (shape.threads == 0 || shape.threads > topology.max_block_threads)
+  if (shape.threads == 0 || shape.threads > KernelSetting::max_threads)
     refuse(invalid_argument, launch.caller, rank, "{} threads per block, and a block has 1 to {}",
-           shape.threads, topology.max_block_threads);
+           shape.threads, KernelSetting::max_threads);
+  if (topology.backend == BackendKind::host) shape.threads = topology.block_threads;
   return shape;
 }
 
@@ -75,17 +72,17 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
   }
   auto work = std::make_shared<OwnKernelCall>();
   work->kernel = {kernel, {launch.args.begin(), launch.args.end()}};
-  for (const std::size_t number : launch.windows) {
-    auto window = own_.heap.numbered(number);
-    if (window == nullptr || window->is_stale())
+  work->extents = launch.extents();
+  for (const PeerWindow& viewed : launch.windows) {
+    auto window = own_.heap.numbered(viewed.number);
+    // Another communicator's memory may have the number, too.
+    if (window == nullptr || window->is_stale() || viewed.window.own < window->local() ||
+        viewed.window.own > window->local() + window->bytes())
       refuse(invalid_argument, launch.caller, rank,
              "a view of memory that this communicator does not have, or not any more");
     work->memory.push_back(std::move(window));
   }
-  prepared.call = {.collective = Collective::barrier,
-                   .type = DataType::u8,
-                   .count = launch.number,
-                   .root = launch.code_of_matrix()};
+  prepared.call = {.collective = Collective::barrier, .type = DataType::u8, .count = launch.number};
   prepared.buffers.own_kernel = &work->kernel;
   const Registry& registry = Registry::instance();
   prepared.algorithm =
@@ -98,15 +95,11 @@ PreparedCall KernelCalls::prepare(const KernelLaunch& launch, NativeStream strea
 
 void KernelCalls::agree(const std::optional<Error>& refusal, const KernelLaunch& launch) const {
   path_.agree_on_call(refusal, [&] {
-    check_agreement(*own_.bootstrap,
-                    fmt::format("{} (number {:x}) in {} blocks of {} threads{}",
-                                describe_own_kernel(launch.number), launch.number,
-                                launch.shape.blocks, launch.shape.threads,
-                                launch.rows == KernelLaunch::Rows::none
-                                    ? ""
-                                    : fmt::format(" for {} rows of {}", launch.rows_of_matrix,
-                                                  launch.columns_of_matrix)),
-                    ArrayOrder::unsaid);
+    check_agreement(
+        *own_.bootstrap,
+        fmt::format("{} (number {:x}), {}", describe_own_kernel(launch.number), launch.number,
+                    describe_extents(launch.rows != KernelLaunch::Rows::none, launch.extents())),
+        ArrayOrder::unsaid);
   });
 }
 

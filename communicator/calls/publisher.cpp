@@ -15,6 +15,7 @@ inline Signature CallPublisher::sign(const GroupedCall& grouped, const GroupPlan
   const Algorithm& algorithm = message ? *call.algorithm : *step.algorithm;
   Signature signature = Signature::of(call.call, algorithms_.number_of(algorithm),
                                       alone ? call.shape : LaunchShape{}, call.place);
+  if (call.own_kernel != nullptr) signature.place = call.own_kernel->extents.packed();
   if (!alone) signature.options += company - 1;
   return signature;
 }

@@ -69,8 +69,8 @@ std::string_view order_text(ArrayOrder order) {
 std::string Signature::describe(const std::vector<std::string>& algorithms) const {
   if (is_refused()) return "which was refused";
   if (algorithm() < algorithms.size() && is_own_kernel(algorithms[algorithm()]))
-    return describe_own_kernel(count) +
-           (facts >> root_bit == 0 ? "" : fmt::format(", matrix {:05x}", facts >> root_bit));
+    return describe_own_kernel(count) + ", " +
+           describe_extents(algorithms[algorithm()] == own_rows_name, OwnExtents::of(place));
   const char* const memory = (facts >> symmetric_bit & 1) == 0  ? ""
                              : (facts >> in_place_bit & 1) == 0 ? ", in symmetric memory"
                                                                 : ", in place in symmetric memory";

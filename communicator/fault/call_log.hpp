@@ -29,7 +29,7 @@ std::string_view order_text(ArrayOrder order);
 struct Signature {
   std::uint64_t count = 0;
   std::uint64_t facts = 0;    // collective, type, operation, algorithm, memory, order of elements
-  std::uint64_t place = 0;    // a hash
+  std::uint64_t place = 0;    // a hash; of an own kernel its OwnExtents
   std::uint64_t options = 0;  // a hash of the launch shape and the scale
 
   static constexpr std::size_t no_algorithm = 0xffff;  // of an empty message

@@ -105,7 +105,7 @@ Phrases describe_circle(const BoardSnapshot& board, const DiagnosticRecord& witn
 }
 
 Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
-                         const DiagnosticRecord& witness) {
+                         const DiagnosticRecord& witness, bool of_own_kernel) {
   const std::string call = describe_number(witness.call);
   const std::string& its_name = board[verdict.rank].name;
   const std::string_view departure = departure_of(board[verdict.rank].state);
@@ -114,17 +114,29 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
     return {fmt::format("{} waits in another communicator, {}", its_name, elsewhere), ""};
   const std::string missing =
       fmt::format("{} {}", its_name, departure.empty() ? "is missing" : departure);
+  if (of_own_kernel && witness.rank == witness.peer && verdict.rank == witness.rank)
+    return {its_name + " waits for itself", ""};
   switch (verdict.kind) {
     case Verdict::Kind::missing:
       return {missing, ""};
     case Verdict::Kind::behind:
-      return {missing, "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 compares counts"};
+      return {missing, of_own_kernel ? ""
+                                     : "\n  calls of 0 elements are not counted: PLAIT_CHECK=1 "
+                                       "compares counts"};
+    case Verdict::Kind::ended:
+      return {fmt::format("{} has ended {} without it", its_name, call), ""};
     case Verdict::Kind::silent:
       return {missing,
               fmt::format("\n  rank {} has enqueued {}, but its process does not answer: it is "
                           "stopped, or gets no processor",
                           verdict.rank, call)};
     case Verdict::Kind::late:
+      if (of_own_kernel)
+        return {its_name + " has not sent it",
+                fmt::format("\n  the kernel of rank {} in {} has ended without it, or has not "
+                            "begun: what is ahead of it in its stream may wait for a call that "
+                            "another rank has behind this one",
+                            verdict.rank, call)};
       return {its_name + " has not come so far",
               fmt::format("\n  all ranks have enqueued {}, but the stream of rank {} has not come "
                           "to it: what is ahead of it there may wait for a call that another rank "
@@ -144,7 +156,7 @@ Phrases describe_culprit(const BoardSnapshot& board, const Verdict& verdict,
 /// Where a block waits: "at step 3" of an algorithm; "in slot 3" of a kernel of the program's own.
 std::string describe_step(const DiagnosticRecord& record,
                           const std::vector<std::string>& algorithms) {
-  if (!is_own_kernel(algorithms.at(record.algorithm)))
+  if (!is_own_kernel(algorithms.at(record.algorithm)) && record.step != threads_of_the_block)
     return fmt::format("at step {}", record.step);
   switch (record.step) {
     case KernelSetting::no_slot:
@@ -157,6 +169,8 @@ std::string describe_step(const DiagnosticRecord& record,
       return "for its term of a row";
     case KernelSetting::gathered_row:
       return "for one of its rows";
+    case threads_of_the_block:
+      return "in a barrier of the block, to which not all of its threads come";
     default:
       return fmt::format("in slot {}", record.step);
   }
@@ -188,7 +202,8 @@ std::optional<DiagnosticRecord> first_out_of_time(const BoardSnapshot& board) {
   return std::nullopt;
 }
 
-Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first) {
+Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first,
+                     const std::vector<std::string>& algorithms) {
   for (int rank = 0; rank < board.ranks(); ++rank)
     if (board[rank].is_lost())
       return {.kind = Verdict::Kind::missing, .rank = rank, .witness = first.rank};
@@ -197,6 +212,10 @@ Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first) 
     path.push_back(its);
     const int next = find_behind(board, its).value_or(its.peer);
     const auto& record = board[next].record;
+    if (record && next == its.peer && !is_message(its.call) && !is_message(record->call) &&
+        plain_number(record->call) > plain_number(its.call) &&
+        is_own_kernel(algorithms.at(its.algorithm)))
+      return {.kind = Verdict::Kind::ended, .rank = next, .witness = its.rank};
     if (!record || next == its.rank)
       return {.kind = kind_of(board[next], its), .rank = next, .witness = first.rank};
     const auto before = std::find_if(path.begin(), path.end(), [&](const DiagnosticRecord& other) {
@@ -211,7 +230,8 @@ std::string describe_timeout(const BoardSnapshot& board, const Verdict& verdict,
                              const DiagnosticRecord& witness,
                              const std::vector<std::string>& algorithms,
                              std::chrono::nanoseconds timeout) {
-  const auto [culprit, hint] = describe_culprit(board, verdict, witness);
+  const auto [culprit, hint] =
+      describe_culprit(board, verdict, witness, is_own_kernel(algorithms.at(witness.algorithm)));
   std::string text = fmt::format(
       "{}: in {} ({}) rank {} waited {:.3g} s for rank {}, in block {} {} (expected {}, "
       "saw {}); the communicator is broken",

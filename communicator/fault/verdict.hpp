@@ -57,9 +57,17 @@ class BoardSnapshot {
 /// not come; `behind`: it has not made the collective; `silent`: it has, and its process does not
 /// answer; `late`: it has, and its process answers, but no kernel of it waits; `circle`: ranks wait
 /// for each other, and `rank` is the lowest of them; `out_of_reach`: it is on another node and does
-/// not answer.
+/// not answer; `ended`: its kernel of that call, one of the program's own, has ended.
 struct Verdict {
-  enum class Kind : std::uint8_t { missing, behind, silent, late, circle, out_of_reach } kind;
+  enum class Kind : std::uint8_t {
+    missing,
+    behind,
+    silent,
+    late,
+    circle,
+    out_of_reach,
+    ended
+  } kind;
   int rank, witness;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
@@ -70,12 +78,14 @@ std::optional<DiagnosticRecord> first_out_of_time(const BoardSnapshot& board);
 
 /// Follows the waits: from `first` to the rank that it waits for, from there to the next, up to a
 /// rank that does not wait. A rank that has not made a collective is waited for by all ranks in it,
-/// so the search jumps to it.
-Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first);
+/// so the search jumps to it. A kernel of the program's own may end and leave another rank's block
+/// waiting: then its rank waits in a later call, or nowhere. `algorithms`: their names, by the
+/// numbers in records.
+Verdict find_culprit(const BoardSnapshot& board, const DiagnosticRecord& first,
+                     const std::vector<std::string>& algorithms);
 
 /// The text of the error: the culprit, the wait in `witness` (the record of rank
-/// `verdict.witness`), one line per rank, and a hint. `algorithms`: their names, by the numbers in
-/// records.
+/// `verdict.witness`), one line per rank, and a hint.
 std::string describe_timeout(const BoardSnapshot& board, const Verdict& verdict,
                              const DiagnosticRecord& witness,
                              const std::vector<std::string>& algorithms,

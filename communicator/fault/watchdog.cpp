@@ -387,7 +387,7 @@ Verdict Watchdog::reach_verdict() {
   const BoardSnapshot board = board_.snapshot(algorithms_);
   const DiagnosticRecord first =
       first_out_of_time(board).value_or(board[*timeout_of_].record.value_or(shared_->record));
-  return board_.settle(find_culprit(board, first));
+  return board_.settle(find_culprit(board, first, algorithms_));
 }
 
 }  // namespace plait

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "algorithms/own_kernels/kernel_setting.hpp"
 #include "communicator/fault/call_log.hpp"
 #include "symm_mem/window.hpp"
 
@@ -15,6 +16,7 @@ namespace plait {
 /// A kernel of the program's own with the memory that its arguments view.
 struct OwnKernelCall {
   OwnKernel kernel;
+  OwnExtents extents;
   std::vector<std::shared_ptr<const Window>> memory;
 };
 

@@ -1,5 +1,7 @@
 #include "communicator/observe/own_kernel_names.hpp"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 #include "algorithms/own_kernels/kernel_setting.hpp"
@@ -33,6 +35,11 @@ std::string describe_own_kernel(std::uint64_t number) {
       found = "kernel " + std::string(type_in(key.first));
   });
   return found;
+}
+
+std::string describe_extents(bool of_matrix, OwnExtents extents) {
+  return fmt::format("{} {} of {} {}", extents.first, of_matrix ? "rows" : "blocks", extents.second,
+                     of_matrix ? "columns" : "threads");
 }
 
 }  // namespace plait

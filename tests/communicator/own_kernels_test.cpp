@@ -103,7 +103,8 @@ TEST_P(OwnKernels, BadLaunchesAreRefused) {
     expect_invalid(launch({0, 32}), "launch: rank", "0 blocks");
     expect_invalid(launch({257, 32}), "257 blocks", "1 to 256");
     expect_invalid(in_a_group(launch({0, 32})), "0 blocks");
-    if (target() != BackendKind::host) expect_invalid(launch({1, 4096}), "4096 threads");
+    expect_invalid(launch({1, 513}), "513 threads per block, and a block has 1 to 512");
+    expect_invalid(launch({1, 0}), "0 threads");
     expect_invalid([&] { comm.peer(from.buffer().window(), comm.size()); }, "there is no rank");
     expect_invalid([&] { view_of<int>(comm, nullptr); }, "null");
     launch({2, 32})();
@@ -111,29 +112,70 @@ TEST_P(OwnKernels, BadLaunchesAreRefused) {
   });
 }
 
-/// The sentence names the rank, the block and the slot.
-class WrongKernels : public testing::TestWithParam<std::pair<Wrong::Way, const char*>> {};
+/// Also where its number is that of memory of this one.
+TEST_P(OwnKernels, MemoryOfAnotherCommunicatorIsRefused) {
+  run([](Communicator& comm, int rank) {
+    const auto mine = comm.allocate<std::uint32_t>(8), to = comm.allocate<std::uint32_t>(8);
+    Communicator other = *comm.split(0, rank);
+    const auto its = other.allocate<std::uint32_t>(8);
+    const auto view = view_of(comm, mine), its_view = view_of(other, its);
+    EXPECT_EQ(view.peers().number, its_view.peers().number);
+    expect_invalid(
+        [&] {
+          launch_shift(comm, {}, {1, 32}, its_view, to.data(), 8);
+        },
+        "a view of memory");
+    launch_shift(comm, {}, {1, 32}, view, to.data(), 8);
+    comm.synchronize();
+  });
+}
+
+/// The sentence begins with who is to blame, and names the rank, the block and the slot.
+struct WrongKernel {
+  Wrong::Way way;
+  const char *begins, *where;
+};
+class WrongKernels : public testing::TestWithParam<WrongKernel> {};
 INSTANTIATE_TEST_SUITE_P(
     All, WrongKernels,
     testing::Values(
-        std::pair{Wrong::Way::no_signal, "in slot 3 (expected 1, saw 0)"},
-        std::pair{Wrong::Way::other_slot, "in slot 3 (expected 1, saw 0)"},
-        std::pair{Wrong::Way::no_such_slot, "in a slot or for a rank that there is not"},
-        std::pair{Wrong::Way::no_such_rank, "in a slot or for a rank that there is not"},
-        std::pair{Wrong::Way::no_barrier, "in a barrier"},
-        std::pair{Wrong::Way::no_sum, "in a sum"}));
+        WrongKernel{Wrong::Way::no_signal, "rank 1 has ended", "in slot 3 (expected 1, saw 0)"},
+        WrongKernel{Wrong::Way::other_slot, "rank 1 has ended", "in slot 3 (expected 1, saw 0)"},
+        WrongKernel{Wrong::Way::no_such_slot, "rank 0 waits for itself",
+                    "in a slot or for a rank that there is not"},
+        WrongKernel{Wrong::Way::no_such_rank, "rank 0 waits for itself",
+                    "in a slot or for a rank that there is not"},
+        WrongKernel{Wrong::Way::no_barrier, "rank 1 has ended", "in a barrier"},
+        WrongKernel{Wrong::Way::no_sum, "rank 1 has ended", "in a sum"}));
 
 TEST_P(WrongKernels, EndAtTheDeadline) {
   PLAIT_SKIP_UNLESS_RANKS_FIT(2);
-  const auto& [way, where] = GetParam();
-  run_ranks(2, impatient(), [&, way = way, where = where](Communicator& comm, int) {
+  const WrongKernel& wrong = GetParam();
+  run_ranks(2, impatient(), [&](Communicator& comm, int) {
     DeviceValues<std::uint32_t> memory(comm, 8);
-    launch_wrong(comm, {}, {1, 32}, way, view_of(comm, memory.buffer()));
+    launch_wrong(comm, {}, {1, 32}, wrong.way, view_of(comm, memory.buffer()));
     comm.barrier();
     const std::string text = message_of(ErrorCode::timeout, [&] { comm.synchronize(); });
     EXPECT_THAT(text, HasSubstr("(own_kernel)"));
     EXPECT_THAT(text, HasSubstr("block 0"));
-    EXPECT_THAT(text, HasSubstr(where));
+    EXPECT_THAT(text, HasSubstr(wrong.begins));
+    EXPECT_THAT(text, HasSubstr(wrong.where));
+  });
+}
+
+TEST(OwnKernelsInOtherShapes, AreNamed) {
+  PLAIT_SKIP_UNLESS_RANKS_FIT(2);
+  run_ranks(2, impatient(), [](Communicator& comm, int rank) {
+    DeviceValues<std::uint32_t> memory(comm, 8), to(comm, 8);
+    const LaunchShape shape{1, rank == 0 ? 32u : 64u};
+    const std::string text = message_of(ErrorCode::mismatch, [&] {
+      launch_shift(comm, {}, shape, view_of(comm, memory.buffer()), to.data(), 8);
+      comm.barrier();
+      comm.synchronize();
+      stay(comm);
+    });
+    EXPECT_THAT(text, HasSubstr("1 blocks of 32 threads"));
+    EXPECT_THAT(text, HasSubstr("1 blocks of 64 threads"));
   });
 }
 

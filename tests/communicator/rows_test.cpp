@@ -51,6 +51,15 @@ TEST(BadRows, AreRefused) {
                             .out = values.data()};
     expect_invalid([&] { sum_rows(comm, {}, values.data(), 2, 64, norm, RowsBy::size); },
                    "of the function is not aligned");
+    expect_invalid(call(nullptr, 64), "the matrix is null");
+    expect_invalid([&] { sum_rows(comm, {}, values.data(), 2, 64, NormOfFloats{}, RowsBy::size); },
+                   "the function's `weight` is null");
+    const DeviceValues<bf16> halves(comm, 1 << 10);
+    expect_invalid(
+        [&] {
+          scatter_rows(comm, {}, halves.data(), 2, 64, Keep<bf16>{values.data()}, RowsBy::two_shot);
+        },
+        "reduce_scatter_rows: rank", "RowsBy::two_shot, which is for all_reduce_rows only");
     call(values.data(), 0)();  // nothing to do
     call(values.data(), 64)();
     comm.synchronize();
@@ -84,8 +93,9 @@ TEST(RowsThatDiffer, AreNamed) {
       comm.barrier();
       comm.synchronize();
     });
-    EXPECT_THAT(text, HasSubstr("RowsKernel"));
-    EXPECT_THAT(text, HasSubstr("matrix"));
+    EXPECT_THAT(text, HasSubstr("all_reduce_rows<plait::test::Keep<float>, float, "));
+    EXPECT_THAT(text, HasSubstr("1 rows of 64 columns"));
+    EXPECT_THAT(text, HasSubstr("1 rows of 128 columns"));
   });
 }
 
@@ -103,7 +113,7 @@ TEST_P(MissingRows, AreNamed) {
     EXPECT_THAT(text, HasSubstr("(own_rows)"));
     EXPECT_THAT(text, HasSubstr("rank 0 waited"));
     EXPECT_THAT(text, HasSubstr("for rank 1, in block 0 for its term of a row"));
-    EXPECT_THAT(text, HasSubstr("RowsKernel"));
+    EXPECT_THAT(text, HasSubstr("all_reduce_rows<plait::test::Keep<float>, float, "));
   });
 }
 

@@ -33,7 +33,9 @@ using Kind = Verdict::Kind;
 ///   0?          it is on another node that nothing is heard of
 class Pages {
  public:
-  explicit Pages(const char* text) {
+  /// `algorithm`: that they wait in.
+  explicit Pages(const char* text, const char* algorithm = "tree")
+      : algorithms_{"ring", algorithm} {
     std::istringstream words(text);
     int ranks = 0;
     words >> ranks;
@@ -48,10 +50,10 @@ class Pages {
   }
   BoardSnapshot board() const { return BoardSnapshot(pages_); }
   /// The search begins at the wait of rank `first`.
-  Verdict verdict(int first = 0) const { return find_culprit(board(), record(first)); }
+  Verdict verdict(int first = 0) const { return find_culprit(board(), record(first), algorithms_); }
   std::string text(int first = 0) const {
     const Verdict found = verdict(first);
-    return describe_timeout(board(), found, record(found.witness), {"ring", "tree"},
+    return describe_timeout(board(), found, record(found.witness), algorithms_,
                             std::chrono::milliseconds(300));
   }
   /// The line after those of the ranks, if there is one.
@@ -109,6 +111,7 @@ class Pages {
     }
   }
 
+  std::vector<std::string> algorithms_;
   std::vector<RankSnapshot> pages_;
 };
 
@@ -246,6 +249,22 @@ TEST(Verdict, IsToldWithAHint) {
     EXPECT_THAT(pages.text(wanted.first), StartsWith(wanted.begins)) << wanted.board;
     EXPECT_EQ(pages.hint(wanted.first), wanted.hint) << wanted.board;
   }
+}
+
+/// A kernel of the program's own may end and leave others waiting.
+TEST(Verdict, ToldOfOwnKernels) {
+  for (const auto& [board, begins] : {
+           std::pair{"2 0>1 1!", "rank 1 has not sent it: in call 7 (own_kernel) rank 0 waited"},
+           {"3 0>2@6 2>1@6 1>0@7",
+            "rank 1 has ended call 6 without it: in call 6 (own_kernel) rank 2 waited"},
+           {"3 1>0@6 2>1@6 0>2@7",
+            "rank 0 has ended call 6 without it: in call 6 (own_kernel) rank 1 waited"},
+           {"3 0>2@6 2>1@6 1>0@7 0=6 2=6", "rank 1 has ended call 6 without it: "},
+           {"2 0>0 1>0", "rank 0 waits for itself: "},
+           {"2 0>1 1>0", "ranks 0 and 1 wait for each other: "},
+       })
+    EXPECT_THAT(Pages(board, "own_kernel").text(), StartsWith(begins)) << board;
+  EXPECT_EQ(Pages("2 0>1 1=6", "own_kernel").hint(), "");
 }
 
 TEST(Verdict, HasALinePerRank) {

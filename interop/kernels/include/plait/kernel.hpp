@@ -59,7 +59,7 @@ class PeerView {
     part.window = part.window.at(elements * sizeof(T));
     return PeerView(part);
   }
-  std::size_t window_number() const { return peers_.number; }
+  const PeerWindow& peers() const { return peers_; }
 
  private:
   PeerWindow peers_;
@@ -137,7 +137,7 @@ class Here {
     if (dev_.thread() == 0 && has(peer) && slot < slots) send(peer, slot, count);
   }
   /// Waits until so many more signals of rank `peer` have come in the slot than were awaited
-  /// before.
+  /// before. Fails at the deadline if there is no such rank or slot; `signal` sends nothing there.
   PLAIT_CALLS_HOST
   [[nodiscard]] PLAIT_DEVICE bool wait(int peer, unsigned slot, std::uint32_t count = 1) {
     const bool exists = has(peer) && slot < slots;
@@ -160,8 +160,8 @@ class Here {
 
   /// Adds up each value over the threads of this block, and then over the same blocks of all ranks.
   /// All threads get the results, equal in all bits on all ranks: threads are added in an order
-  /// that depends on their number only, and ranks in theirs. T has up to 8 bytes. Orders no other
-  /// accesses.
+  /// that depends on their number only, and ranks in theirs. At most 8 values, of at most 8 bytes.
+  /// Orders no other accesses.
   template <class T, std::size_t Count>
   PLAIT_DEVICE bool sum(T (&values)[Count]) {
     add_threads(values);
@@ -233,8 +233,9 @@ class Here {
   PLAIT_CALLS_HOST
   template <class T, std::size_t Count>
   PLAIT_DEVICE void add_threads(T (&values)[Count]) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
-    static_assert(Count >= 1 && Count <= KernelSetting::max_values);
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8,
+                  "sum and total take trivially copyable values of at most 8 bytes");
+    static_assert(Count <= KernelSetting::max_values, "sum and total take at most 8 values");
     const unsigned threads = dev_.threads(), adding = threads < 32 ? threads : 32;
     T* const all = reinterpret_cast<T*>(dev_.block_memory());
     PLAIT_UNROLL

@@ -103,7 +103,8 @@ class Row {
       });
   }
   /// Combines what `f(piece, values)` says of each piece of the row by a commutative operation with
-  /// this neutral number. All threads get the same bits, which depend on the row alone.
+  /// this neutral number. All threads get the same bits, which depend on the row alone. `f` may
+  /// change the values, as in `each`.
   PLAIT_CALLS_HOST
   template <class F, class Op>
   PLAIT_DEVICE float reduce(const F& f, const Op& op, float neutral) {

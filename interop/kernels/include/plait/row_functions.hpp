@@ -29,6 +29,10 @@ std::string misaligned(Pointers... pointers) {
              : "a matrix or vector of the function is not aligned to 16 bytes";
 }
 
+inline std::string null(const char* member) {
+  return std::string("the function's `") + member + "` is null";
+}
+
 /// By `fma`, so that every compiler rounds alike.
 template <class Row>
 PLAIT_DEVICE float squares_of(const typename Row::Values& x) {
@@ -54,6 +58,10 @@ struct ResidualRmsNorm {
   float* row_scales = nullptr;   // of_row: [row], stored
 
   std::string refusal(std::size_t) const {
+    if (weight == nullptr) return detail::null("weight");
+    if (out == nullptr) return detail::null("out");
+    if (Scaled == Scaling::of_tensor && scale == nullptr) return detail::null("scale");
+    if (Scaled == Scaling::of_row && row_scales == nullptr) return detail::null("row_scales");
     return detail::misaligned(residual, weight, residual_out, out);
   }
   template <class Row>
@@ -138,7 +146,9 @@ struct BiasActivation {
   Out* out;       // [row][column]
   Activation activation{};
 
-  std::string refusal(std::size_t) const { return detail::misaligned(bias, out); }
+  std::string refusal(std::size_t) const {
+    return out == nullptr ? detail::null("out") : detail::misaligned(bias, out);
+  }
   template <class Row>
   PLAIT_DEVICE auto ahead(const Row& row) const {
     return row.fetch(bias);
@@ -161,7 +171,9 @@ struct SumOfSquares {
   T* out;          // [row][column]; null: not stored
   float* squares;  // [row]
 
-  std::string refusal(std::size_t) const { return detail::misaligned(out); }
+  std::string refusal(std::size_t) const {
+    return squares == nullptr ? detail::null("squares") : detail::misaligned(out);
+  }
   template <class Row>
   PLAIT_DEVICE void operator()(Row& row) const {
     const float sum = row.sum([&](auto piece, const typename Row::Values& x) PLAIT_INLINED {

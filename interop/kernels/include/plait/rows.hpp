@@ -42,15 +42,34 @@ enum class RowsBy {
 };
 
 namespace detail {
+/// Messages name the kernels of the functions below by these.
+template <class Function, class T, RowsBy>
+struct all_reduce_rows;
+template <class Function, class T, RowsBy>
+struct reduce_scatter_rows;
+template <class Function, class T, RowsBy>
+struct all_gather_rows;
+
 inline namespace PLAIT_TARGETS {
 
-template <class T, RowCall Call, int Parts, RowWay Way>
+template <class Function, class T, RowCall Call, int Parts, RowWay Way>
 struct RowsKernel {
-  template <Device D, class Function>
+  template <Device D>
   PLAIT_DEVICE void operator()(Here<D>& here, const RowsArgs<T>& args,
                                const Function& function) const {
     RowRounds<D, T, Call, Parts, Way, Function>(here, args, function).run();
   }
+};
+
+template <class Function, class T, RowCall Call, int Parts, RowWay Way>
+struct ShownAs<RowsKernel<Function, T, Call, Parts, Way>> {
+  static constexpr RowsBy by = Call == RowCall::two_shot ? RowsBy::two_shot
+                               : Way == RowWay::packets  ? RowsBy::packets
+                                                         : RowsBy::one_shot;
+  using type = std::conditional_t<
+      Call == RowCall::reduce_scatter, reduce_scatter_rows<Function, T, by>,
+      std::conditional_t<Call == RowCall::all_gather, all_gather_rows<Function, T, by>,
+                         all_reduce_rows<Function, T, by>>>;
 };
 
 /// Each of the functions below.
@@ -69,7 +88,8 @@ class RowsLaunch {
         columns_(columns),
         by_(by),
         function_(function) {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>,
+                  "matrices of rows have elements of float, plait::f16 or plait::bf16");
   }
 
   void all_reduce() const {
@@ -116,7 +136,10 @@ class RowsLaunch {
     return std::bit_ceil(std::clamp<std::size_t>((packs() + most_packs - 1) / most_packs, 1, 4));
   }
 
-  std::string refusal() const {
+  std::string refusal(RowCall call) const {
+    if (by_ == RowsBy::two_shot && call != RowCall::two_shot)
+      return "RowsBy::two_shot, which is for all_reduce_rows only";
+    if (args_.from == nullptr) return "the matrix is null";
     if (columns_ % width != 0)
       return "rows of " + std::to_string(columns_) + " columns, and they must be a multiple of " +
              std::to_string(width);
@@ -160,7 +183,7 @@ class RowsLaunch {
   /// A wrong matrix is refused by the library, which must know of it.
   template <RowCall Call, int Parts, RowWay Way>
   void launch(std::size_t rounds) const {
-    const std::string why = refusal();
+    const std::string why = refusal(Call);
     RowsArgs<T> args = args_;
     args.part_packs =
         static_cast<unsigned>(((packs() + Parts - 1) / Parts + wave - 1) / wave * wave);
@@ -176,7 +199,7 @@ class RowsLaunch {
          .columns_of_matrix = columns_,
          .caller = caller_,
          .refusal = why},
-        RowsKernel<T, Call, Parts, Way>{}, args, function_);
+        RowsKernel<Function, T, Call, Parts, Way>{}, args, function_);
   }
 
   Communicator& comm_;
@@ -206,7 +229,8 @@ inline namespace PLAIT_TARGETS {
 ///
 /// Collective, asynchronous, and ordered on `stream`, with deadline, abort, graphs, groups and
 /// errors as `launch` says; all ranks give the same `rows`, `columns`, `by` and type of function.
-/// `Error(invalid_argument)` if a row is not a multiple of 16 bytes, or has more than 32 KB.
+/// `Error(invalid_argument)` if `from` is null, if a row is not a multiple of 16 bytes or has more
+/// than 32 KB, if the function refuses, and for `RowsBy::two_shot` in the other two functions.
 /// `Error(unsupported)` if PLAIT_SCRATCH_BYTES leaves no memory for it, and `Error(mismatch)` if
 /// ranks give different `rows` or `columns`. Nothing happens if one of these is 0.
 template <class T, class Function>

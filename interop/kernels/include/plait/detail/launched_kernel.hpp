@@ -41,11 +41,17 @@ struct Arguments<First, Rest...> {
   }
 };
 
-template <class Kernel, class... A>
+/// The type by which messages name a kernel.
+template <class Launched>
+struct ShownAs {
+  using type = Launched;
+};
+
+template <class Launched, class... A>
 struct LaunchedKernel {
   struct Args {
     KernelSetting setting;
-    Kernel kernel;
+    Launched kernel;
     Arguments<A...> arguments;
   };
   /// Else nvcc keeps values in memory so that two blocks fit.
@@ -55,8 +61,11 @@ struct LaunchedKernel {
     Here<D> here(dev, args.setting);
     args.arguments.apply(args.kernel, here);
   }
-  /// Equal in all processes that the same compiler has compiled.
-  static constexpr std::string_view name() { return __PRETTY_FUNCTION__; }
+  /// Equal in all processes that the same compiler has compiled. Messages show its `Kernel`.
+  template <class Kernel = typename ShownAs<Launched>::type>
+  static constexpr std::string_view name() {
+    return __PRETTY_FUNCTION__;
+  }
   static constexpr std::uint64_t number = number_of_own_kernel(name());
   using Targets = KernelOfTargets<LaunchedKernel, Args>;
   static void add() { Targets::add(name()); }
@@ -71,10 +80,10 @@ Arguments<First, Rest...> in_order(const First& first, const Rest&... rest) {
 }
 
 template <class T>
-void add_window(std::span<std::size_t>&, const T&) {}
+void add_window(std::span<PeerWindow>&, const T&) {}
 template <class T>
-void add_window(std::span<std::size_t>& windows, const PeerView<T>& view) {
-  windows.front() = view.window_number();
+void add_window(std::span<PeerWindow>& windows, const PeerView<T>& view) {
+  windows.front() = view.peers();
   windows = windows.subspan(1);
 }
 
@@ -87,8 +96,8 @@ void launch_with(Communicator& comm, StreamRef stream, KernelLaunch what,
                 "the library's copy of the arguments is aligned like memory of operator new");
   static_assert(sizeof(Args) <= max_kernel_args, "the arguments of a kernel have up to 3.8 KB");
   static_cast<void>(&Launched::registration);
-  std::array<std::size_t, sizeof...(A) + 1> windows;
-  std::span<std::size_t> left(windows);
+  std::array<PeerWindow, sizeof...(A) + 1> windows;
+  std::span<PeerWindow> left(windows);
   (add_window(left, arguments), ...);
   what.number = Launched::number;
   what.kernel = Launched::Targets::of;

@@ -90,18 +90,22 @@ class RowMail {
       }
       if (!dev_.get(packets, data, wanted, step, who)) return false;
       PLAIT_UNROLL
-      for (int j = 0; j < Count; ++j) PLAIT_UNROLL
-      for (int k = 0; k < Places; ++k) {
-        const PacketData* const halves = data + 2 * Places * j + 2 * k;
-        packs[k][j] = is_there(j) ? bits_as<P>(Halves{{halves[0], halves[1]}}) : own[k];
+      for (int j = 0; j < Count; ++j) {
+        PLAIT_UNROLL
+        for (int k = 0; k < Places; ++k) {
+          const PacketData* const halves = data + 2 * Places * j + 2 * k;
+          packs[k][j] = is_there(j) ? bits_as<P>(Halves{{halves[0], halves[1]}}) : own[k];
+        }
       }
     } else {
       PLAIT_UNROLL
-      for (int j = 0; j < Count; ++j) PLAIT_UNROLL
-      for (int k = 0; k < Places; ++k) {
-        packs[k][j] = own[k];
-        if (is_there(j))
-          packs[k][j] = load_words(dev_, reinterpret_cast<const P*>(slot(first + j)) + places[k]);
+      for (int j = 0; j < Count; ++j) {
+        PLAIT_UNROLL
+        for (int k = 0; k < Places; ++k) {
+          packs[k][j] = own[k];
+          if (is_there(j))
+            packs[k][j] = load_words(dev_, reinterpret_cast<const P*>(slot(first + j)) + places[k]);
+        }
       }
     }
     return true;

@@ -202,13 +202,15 @@ class RowRounds {
     const Ahead<R> ahead(function_, sum);
     PLAIT_UNROLL
     for (unsigned step = 0; step < row_steps; ++step) {
-      Packs next;
+      Packs next = {};
       send_next(next);
       step_ = mail_.after(step_);
       if (!mail_.await(terms)) return false;
       if (!add(sum, step, mine)) return false;
-      PLAIT_UNROLL
-      for (unsigned part = 0; part < step_parts; ++part) own_[part] = next[part];
+      if constexpr (loads_ahead) {
+        PLAIT_UNROLL
+        for (unsigned part = 0; part < step_parts; ++part) own_[part] = next[part];
+      }
     }
     if constexpr (Call == RowCall::two_shot) {
       mail_.post(sums);
@@ -225,15 +227,15 @@ class RowRounds {
     sum.each_place([&](unsigned place) PLAIT_INLINED {
       if (!came) return;
       if constexpr (!loads_ahead) load_step(own_, mine, step, place);
-      Accumulators sums;
-      if (many || here_.ranks() != 2) came = add_all(sums, place);
-      else came = add_two(sums, place);
+      Accumulators added;
+      if (many || here_.ranks() != 2) came = add_all(added, place);
+      else came = add_two(added, place);
       if (!came) return;
       PLAIT_UNROLL
       for (unsigned part = 0; part < step_parts; ++part) {
         const unsigned of_row = step * step_parts + part, column = sum.column_of(of_row, place);
         if (column >= args_.columns || !exists(mine)) continue;
-        const Elements rounded = reducer().template finish<16>(sums.part[part]);
+        const Elements rounded = reducer().template finish<16>(added.part[part]);
         if constexpr (Call == RowCall::two_shot) {
           share(gathering_ + 1, of_row, place, bits_as<P>(rounded));
         }
@@ -257,7 +259,7 @@ class RowRounds {
     return mail_.take(first, slot, own_, step_, places, packs);
   }
   /// In rank order.
-  PLAIT_DEVICE bool add_two(Accumulators& sums, unsigned place) {
+  PLAIT_DEVICE bool add_two(Accumulators& added, unsigned place) {
     P theirs[step_parts][1];
     if (!take_step(1 - here_.rank(), place, theirs)) return false;
     PLAIT_UNROLL
@@ -265,12 +267,12 @@ class RowRounds {
       const bool is_first = here_.rank() == 0;
       const P first = is_first ? own_[part] : theirs[part][0];
       const P second = is_first ? theirs[part][0] : own_[part];
-      sums.part[part] = reducer().start(bits_as<Elements>(first));
-      reducer().add(sums.part[part], bits_as<Elements>(second));
+      added.part[part] = reducer().start(bits_as<Elements>(first));
+      reducer().add(added.part[part], bits_as<Elements>(second));
     }
     return true;
   }
-  PLAIT_DEVICE bool add_all(Accumulators& sums, unsigned place) {
+  PLAIT_DEVICE bool add_all(Accumulators& added, unsigned place) {
     // More of them clang would keep on a stack on AMD GPUs.
     constexpr int batch = !packets ? 4 : Parts == 4 ? 1 : 2;
     PLAIT_NO_UNROLL
@@ -278,11 +280,13 @@ class RowRounds {
       P packs[step_parts][batch];
       if (!take_step(first, place, packs)) return false;
       PLAIT_UNROLL
-      for (unsigned part = 0; part < step_parts; ++part) PLAIT_UNROLL
-      for (int j = 0; j < batch; ++j) {
-        const auto elements = bits_as<Elements>(packs[part][j]);
-        if (j == 0 && first == 0) sums.part[part] = reducer().start(elements);
-        else if (first + j < here_.ranks()) reducer().add(sums.part[part], elements);
+      for (unsigned part = 0; part < step_parts; ++part) {
+        PLAIT_UNROLL
+        for (int j = 0; j < batch; ++j) {
+          const auto elements = bits_as<Elements>(packs[part][j]);
+          if (j == 0 && first == 0) added.part[part] = reducer().start(elements);
+          else if (first + j < here_.ranks()) reducer().add(added.part[part], elements);
+        }
       }
     }
     return true;
