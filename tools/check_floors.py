@@ -22,7 +22,7 @@ FLOORS = [
     ["bootstrap/mpi"],
     ["backends/device"],
     ["backends"],
-    ["backends/host"],
+    ["backends/host", "backends/model"],
     ["backends/gpu"],
     ["backends/cuda"],
     ["backends/hip"],

@@ -1,4 +1,4 @@
-// Threads that run one function together.
+// Threads that run one function together, and those of a block.
 #include "core/thread_team.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,28 @@
 #include <thread>
 #include <vector>
 
+#include "backends/host/host_words.hpp"
+
 namespace plait {
 namespace {
+
+/// It ends later than a wait for another rank, which would say more.
+TEST(Team, GivesUpWithoutOneOfItsThreads) {
+  host::Team team(2);
+  std::uint32_t abort = 0, claimed = 0;
+  DiagnosticRecord record{};
+  Watch watch{.abort = &abort, .record = &record, .claimed = &claimed, .timeout_ns = 10'000'000};
+  watch.rank = 3;
+  const auto start = std::chrono::steady_clock::now();
+  host::KernelWords(5, 8, 0, team, watch).sync();
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
+  EXPECT_TRUE(team.broken());
+  EXPECT_EQ(record.state, out_of_time);
+  EXPECT_EQ(record.rank, 3);
+  EXPECT_EQ(record.block, 5u);
+  EXPECT_EQ(record.step, threads_of_the_block);
+  EXPECT_FALSE(host::KernelWords(5, 8, 1, team, watch).all(true));
+}
 
 TEST(ThreadTeam, RunsEachIndexOnceAndAllAtTheSameTime) {
   ThreadTeam team("the threads of a test");

@@ -1,0 +1,113 @@
+// One execution of a program: what threads know, what places have, and who may go on.
+#pragma once  // SPDX-License-Identifier: Apache-2.0
+#include "backends/model/explorer.hpp"
+
+namespace plait::model {
+
+/// A value in the order of stores to its place.
+struct Message {
+  Value value{};
+  EventId store;
+  Clock known, view;  // what an acquire that reads it learns; empty: nothing
+  Clock caused;       // what comes before it by any read
+};
+
+struct Place {
+  std::uintptr_t address;
+  std::size_t bytes;
+  std::vector<Message> messages;
+};
+
+/// A read that has happened, to find what else it could have returned.
+struct Read {
+  EventId event;
+  std::size_t place;
+  std::size_t oldest;  // of the messages that it could read
+  EventId from;
+  std::function<bool(const Value&)> wanted;
+  Clock caused;            // what comes before it by any read, and itself
+  bool exclusive = false;  // it stores, too, and nothing may come between
+};
+
+/// The last accesses of four bytes.
+struct Shadow {
+  struct Access {
+    EventId event;
+    bool is_atomic = false;
+  };
+  Access store;
+  std::vector<Access> loads;  // since then, one for each thread
+};
+
+class Execution {
+ public:
+  Execution(Explorer& explorer, const Program& program, const Choices& choices);
+  ~Execution();
+
+  /// False if a choice can't be made: no such execution exists.
+  bool run();
+  const std::string& failure() const { return failure_; }
+  std::size_t steps() const { return steps_.size(); }
+  Thread* running() const { return running_; }
+  Choices graph() const;
+  /// The choices of executions in which one read returns something else.
+  std::vector<Choices> others() const;
+
+  void store(Thread& thread, std::uintptr_t address, const void* value, std::size_t bytes,
+             bool releases);
+  void await(Thread& thread, std::uintptr_t address, void* value, std::size_t bytes,
+             std::function<bool(const Value&)> wanted);
+  void wait(Thread& thread, std::uintptr_t address, std::uint32_t at_least, bool acquires);
+  std::uint32_t add_one(Thread& thread, std::uintptr_t address, bool orders);
+  void fence(Thread& thread, bool acquires);
+  bool barrier(Thread& thread, bool flag);
+  void plain(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores);
+  [[noreturn]] void fail(Thread& thread, const std::string& what);
+
+ private:
+  struct Step {
+    int thread;
+    std::string text;
+  };
+  struct Meeting {  // of the threads of a block
+    unsigned arrived = 0, round = 0;
+    bool all = true, result = true;
+    Clock known, caused, view;                       // of those who have come
+    Clock joined_known, joined_caused, joined_view;  // of all, in the last round
+  };
+
+  bool start_launches();
+  void wait_until(Thread& thread, std::function<bool()> ready);
+  std::string who_waits() const;
+  void say(const Thread& thread, std::string text);
+  std::string table() const;
+
+  std::size_t place_of(std::uintptr_t address, std::size_t bytes);
+  EventId next_event(Thread& thread);
+  bool is_known(const Clock& clock, EventId event) const {
+    return event.thread < 0 || clock[static_cast<std::size_t>(event.thread)] >= event.index;
+  }
+  bool is_reserved(const Thread& thread, EventId store) const;
+  std::optional<std::size_t> choose(const Thread& thread, std::size_t place,
+                                    const std::function<bool(const Value&)>& wanted) const;
+  void read_from(Thread& thread, std::size_t place, std::size_t message, bool acquires);
+  void touch(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores,
+             bool is_atomic);
+
+  Explorer& explorer_;
+  const Program& program_;
+  const Choices& choices_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<std::size_t> next_launch_;  // by rank
+  std::map<std::pair<int, unsigned>, Meeting> meetings_;
+  std::vector<Place> places_;
+  std::unordered_map<std::uintptr_t, std::size_t> place_numbers_;
+  std::unordered_map<std::uintptr_t, Shadow> shadows_;
+  std::vector<Read> reads_;
+  std::vector<Step> steps_;
+  Thread* running_ = nullptr;
+  std::string failure_;
+  bool infeasible_ = false;
+};
+
+}  // namespace plait::model

@@ -1,0 +1,195 @@
+// The words of backends/device/device.hpp on the target that explores: each one tells the explorer
+// what it does. A block has as many threads as the launch asks for, which take turns.
+#pragma once  // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "backends/device/device.hpp"
+#include "backends/model/explorer.hpp"
+
+namespace plait::model {
+
+/// What a block has besides its threads.
+struct BlockMemory {
+  alignas(64) std::byte shared[block_memory_bytes];
+  alignas(64) std::byte values[std::size_t{64} << 10];
+};
+
+class KernelWords {
+  /// The address that called the word.
+  [[gnu::always_inline]] static const void* site() { return __builtin_return_address(0); }
+  template <class M>
+  static auto half_of(M* packet, int half) {
+    using Word = std::conditional_t<std::is_const_v<M>, const std::uint64_t, std::uint64_t>;
+    return reinterpret_cast<Word*>(packet) + half;
+  }
+
+ public:
+  static constexpr std::size_t pack_bytes = 16;
+  static constexpr bool indexed_arguments = true, has_peer_reads = false,
+                        threads_as_launched = false;
+  static constexpr int line_threads = 1, line_group = 1;
+
+  KernelWords(Explorer& explorer, Thread& thread, BlockMemory& memory)
+      : explorer_(explorer), thread_(thread), memory_(memory) {}
+
+  Explorer& explorer() const { return explorer_; }
+  Thread& its_thread() const { return thread_; }
+
+  unsigned block() const { return thread_.block; }
+  unsigned blocks() const { return thread_.blocks; }
+  unsigned thread() const { return thread_.thread; }
+  unsigned threads() const { return thread_.threads; }
+
+  [[gnu::noinline]] void sync() { explorer_.barrier(thread_, true, site()); }
+  [[gnu::noinline]] bool all(bool flag) { return explorer_.barrier(thread_, flag, site()); }
+  std::byte* block_memory() const { return memory_.shared; }
+  [[gnu::noinline]] std::uint32_t arrive(std::uint32_t* word) {
+    return explorer_.add_one(thread_, word, site());
+  }
+
+  /// Which threads add what does not matter here, because nobody looks at the bits of sums of rows.
+  template <int Parts, class Of, class Op>
+  float reduce(unsigned part_packs, unsigned packs, Of of, Op op, float none) {
+    auto* const all = reinterpret_cast<float*>(memory_.shared);
+    sync();
+    for (unsigned part = 0; part < unsigned{Parts}; ++part)
+      for (unsigned place = thread(); place < part_packs; place += threads())
+        if (part * part_packs + place < packs) all[part * part_packs + place] = of(part, place);
+    sync();
+    float result = none;
+    for (unsigned i = 0; i < packs; ++i) result = op(result, all[i]);
+    return result;
+  }
+  template <int Parts, int Width>
+  class RowValues {
+   public:
+    explicit RowValues(KernelWords& words)
+        : values_(reinterpret_cast<float*>(words.memory_.values)) {}
+    float (&at(unsigned, std::size_t column))[Width] {
+      return *reinterpret_cast<float(*)[Width]>(values_ + column);
+    }
+
+   private:
+    float* values_;
+  };
+
+  template <class T, std::size_t Bytes>
+  Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
+    explorer_.plain(thread_, p, Bytes, false);
+    return *p;
+  }
+  template <class T, std::size_t Bytes>
+  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
+    explorer_.plain(thread_, p, Bytes, true);
+    *p = value;
+  }
+  template <class T>
+  T* to_global(T* pointer) const {
+    return pointer;
+  }
+  template <class T>
+  T uniform(const T& value) const {
+    return value;
+  }
+
+  /// The load is checked when the copy begins and when it is awaited, because it may happen at any
+  /// time between.
+  template <class P, int Count>
+  class Staging {
+   public:
+    void copy_async(int place, const P* from) {
+      from_[place] = from;
+      look(from);
+    }
+    void commit() {}
+    template <int Pending>
+    void wait_pending() {}
+    P load(int place) const {
+      if (from_[place] == nullptr) return {};
+      look(from_[place]);
+      return *from_[place];
+    }
+
+   private:
+    static void look(const P* from) {
+      if (from != nullptr) Explorer::of_thread()->plain_by_current(from, sizeof(P));
+    }
+    const P* from_[Count] = {};
+  };
+
+  [[gnu::noinline]] void signal(std::uint32_t* slot, std::uint32_t value) {
+    explorer_.store(thread_, slot, &value, sizeof(value), true, site());
+  }
+  [[gnu::noinline]] bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting) {
+    explorer_.wait(thread_, slot, at_least, site());
+    return true;
+  }
+
+  void put(Packet* packet, PacketData data, std::uint32_t flag) {
+    for (int half = 0; half < 2; ++half) {
+      const std::uint64_t word = data.word[half] | std::uint64_t{flag} << 32;
+      explorer_.store(thread_, half_of(packet, half), &word, sizeof(word), false, nullptr);
+    }
+  }
+  template <int Max>
+  bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
+           std::uint32_t flag, const Waiting (&)[Max]) {
+    for (int i = 0; i < Max; ++i)
+      for (int half = 0; half < 2; ++half) {
+        if ((wanted >> i & 1u) == 0) continue;
+        std::uint64_t word = 0;
+        explorer_.await(thread_, half_of(packets[i], half), &word, sizeof(word),
+                        [=](const Value& value) { return value[0] >> 32 == flag; });
+        data[i].word[half] = static_cast<std::uint32_t>(word);
+      }
+    return true;
+  }
+
+  void put(Marked* slot, const Marked& data) {
+    for (int i = 0; i < 2; ++i)
+      explorer_.store(thread_, &slot->word[i], &data.word[i], sizeof(data.word[i]), false, nullptr);
+  }
+  template <int Max>
+  bool take(const Marked* const (&slots)[Max], Marked (&data)[Max], unsigned wanted, std::uint32_t,
+            const Waiting (&)[Max]) {
+    for (int i = 0; i < Max; ++i)
+      for (int half = 0; half < 2; ++half)
+        if ((wanted >> i & 1u) != 0)
+          explorer_.await(thread_, &slots[i]->word[half], &data[i].word[half],
+                          sizeof(data[i].word[half]),
+                          [](const Value& value) { return value[0] != 0; });
+    return true;
+  }
+  void empty(Marked* slot) { put(slot, Marked{}); }
+  [[gnu::noinline]] void release() { explorer_.fence(thread_, false, site()); }
+  [[gnu::noinline]] void acquire(const Marked*) { explorer_.fence(thread_, true, site()); }
+
+  void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live) {
+    if (!live) return;
+    Line whole;
+    std::memcpy(whole.word, share.word, sizeof(whole));
+    whole.word[15] = std::uint64_t{flag} << 32;
+    explorer_.store(thread_, line, &whole, sizeof(whole), false, nullptr);
+  }
+  template <int Max>
+  bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted,
+           std::uint32_t flag, const Waiting (&)[Max]) {
+    for (int i = 0; i < Max; ++i)
+      if ((wanted >> i & 1u) != 0)
+        explorer_.await(thread_, lines[i], shares[i].word, sizeof(Line),
+                        [=](const Value& value) { return value[15] >> 32 == flag; });
+    return true;
+  }
+
+ private:
+  Explorer& explorer_;
+  Thread& thread_;
+  BlockMemory& memory_;
+};
+
+static_assert(Device<KernelWords>);
+
+}  // namespace plait::model
