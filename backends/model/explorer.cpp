@@ -75,8 +75,8 @@ bool Explorer::barrier(Thread& thread, bool flag, const void* site) {
   if (weakening("barrier of the block", site) != Weakening::none) return flag;
   return current_->barrier(thread, flag);
 }
-void Explorer::plain_by_current(const void* place, std::size_t bytes) {
-  current_->plain(*current_->running(), reinterpret_cast<std::uintptr_t>(place), bytes, false);
+void Explorer::plain_by_current(const void* place, std::size_t bytes, bool stores) {
+  current_->plain(*current_->running(), reinterpret_cast<std::uintptr_t>(place), bytes, stores);
 }
 void Explorer::fail(Thread& thread, const std::string& what) { current_->fail(thread, what); }
 void Explorer::plain(Thread& thread, const void* place, std::size_t bytes, bool stores) {

@@ -129,8 +129,8 @@ class Explorer {
   void fence(Thread& thread, bool acquires, const void* site);
   bool barrier(Thread& thread, bool flag, const void* site);
   void plain(Thread& thread, const void* place, std::size_t bytes, bool stores);
-  /// A load by the thread that runs now, of the explorer that runs on the calling thread.
-  void plain_by_current(const void* place, std::size_t bytes);
+  /// The same by the thread that runs now, of the explorer that runs on the calling thread.
+  void plain_by_current(const void* place, std::size_t bytes, bool stores);
   static Explorer*& of_thread() {
     thread_local Explorer* explorer = nullptr;
     return explorer;

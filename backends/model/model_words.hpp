@@ -115,7 +115,7 @@ class KernelWords {
 
    private:
     static void look(const P* from) {
-      if (from != nullptr) Explorer::of_thread()->plain_by_current(from, sizeof(P));
+      if (from != nullptr) Explorer::of_thread()->plain_by_current(from, sizeof(P), false);
     }
     const P* from_[Count] = {};
   };

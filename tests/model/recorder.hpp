@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/model/instantiate.hpp"
+#include "model/accesses.hpp"
 #include "support/forwarding_backend.hpp"
 
 namespace plait::test {
@@ -50,20 +51,25 @@ class Recording {
     const std::lock_guard lock(mutex_);
     memory_[address] = {static_cast<std::byte*>(address), bytes, std::move(name), {}};
   }
-  void remove_memory(void* address) {
+  void remove_memory(const void* address) {
     const std::lock_guard lock(mutex_);
     memory_.erase(address);
   }
-  void clear() { launches_.clear(); }
+  void clear() {
+    for (const auto& blocks : blocks_) remove_memory(blocks.data());
+    on_access() = nullptr;
+    launches_.clear();
+    blocks_.clear();
+  }
 
   /// The program that all ranks have recorded.
   model::Program program(model::Explorer& explorer, std::function<std::string()> check) {
-    for (auto& [address, memory] : memory_)
-      memory.before.assign(memory.address, memory.address + memory.bytes);
     model::Program program;
     blocks_.resize(launches_.size());
     for (std::size_t rank = 0; rank < launches_.size(); ++rank) {
-      blocks_[rank].resize(64);
+      blocks_[rank].resize(most.blocks);
+      add_memory(blocks_[rank].data(), blocks_[rank].size() * sizeof(model::BlockMemory),
+                 "memory of the blocks of rank " + std::to_string(rank));
       auto& launches = program.ranks.emplace_back();
       for (const Kept& kept : launches_[rank])
         launches.push_back(
@@ -73,6 +79,12 @@ class Recording {
                kept.run(words);
              }});
     }
+    for (auto& [address, memory] : memory_)
+      memory.before.assign(memory.address, memory.address + memory.bytes);
+    on_access() = [](const void* place, std::size_t bytes, bool stores) {
+      if (instance().find(place) != nullptr)
+        model::Explorer::of_thread()->plain_by_current(place, bytes, stores);
+    };
     program.reset = [this] {
       for (const auto& [address, memory] : memory_)
         std::memcpy(memory.address, memory.before.data(), memory.bytes);
@@ -83,17 +95,23 @@ class Recording {
   }
 
  private:
+  /// Null: not of a rank.
+  const Memory* find(const void* place) const {
+    auto found = memory_.upper_bound(place);
+    if (found == memory_.begin()) return nullptr;
+    const Memory& memory = (--found)->second;
+    return static_cast<const std::byte*>(place) < memory.address + memory.bytes ? &memory : nullptr;
+  }
   std::string name(std::uintptr_t address) const {
-    for (const auto& [first, memory] : memory_) {
-      const auto begin = reinterpret_cast<std::uintptr_t>(first);
-      if (address >= begin && address < begin + memory.bytes)
-        return memory.name + " + " + std::to_string(address - begin);
-    }
-    return "memory of the program";
+    const auto* const place =
+        reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    const Memory* const memory = find(place);
+    return memory == nullptr ? "memory of the program"
+                             : memory->name + " + " + std::to_string(place - memory->address);
   }
 
   std::mutex mutex_;
-  std::map<void*, Memory> memory_;
+  std::map<const void*, Memory> memory_;
   std::vector<std::vector<Kept>> launches_;
   std::vector<std::vector<model::BlockMemory>> blocks_;
 };
