@@ -121,11 +121,14 @@ class RowRounds {
   PLAIT_DEVICE R row(unsigned number) {
     return {mail_.device(), places_, number, args_.columns, args_.part_packs};
   }
-  /// Of places that the row does not have: anything.
-  PLAIT_DEVICE P load(unsigned row, unsigned column) {
-    const unsigned its = column < args_.columns ? column : 0;
-    return load_words(mail_.device(), reinterpret_cast<const P*>(
-                                          args_.from + std::size_t{row} * args_.columns + its));
+  /// Zeros of places that there are not: another thread may store over any other.
+  PLAIT_DEVICE P load(unsigned row, unsigned column, bool exists) {
+    P pack{};
+    if (exists && column < args_.columns)
+      pack = load_words(
+          mail_.device(),
+          reinterpret_cast<const P*>(args_.from + std::size_t{row} * args_.columns + column));
+    return pack;
   }
 
   /// The row of `from` that rank `owner` adds in the round.
@@ -176,7 +179,7 @@ class RowRounds {
     PLAIT_UNROLL
     for (unsigned part = 0; part < step_parts; ++part) {
       const unsigned column = row(0).column_of(step * step_parts + part, place);
-      packs[part] = load(exists(term) ? term : args_.rows - 1, column);
+      packs[part] = load(term, column, exists(term));
     }
   }
   PLAIT_DEVICE void send(unsigned place) {
@@ -325,7 +328,7 @@ class RowRounds {
       own.each_place([&](unsigned place) PLAIT_INLINED {
         const unsigned column = own.column_of(part, place);
         const bool has = column < args_.columns;
-        const P mine = load(round, column);
+        const P mine = load(round, column, true);
         if (packets || has) share(number_of(part), part, place, mine);
         if (has) own.set(part, column, bits_as<Elements>(mine));
       });
