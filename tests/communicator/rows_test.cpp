@@ -38,7 +38,7 @@ TEST(BadRows, AreRefused) {
     DeviceValues<float> values(comm, 1 << 16);
     const auto call = [&](const float* from, std::size_t columns, RowsBy by = RowsBy::size) {
       return [&comm, &values, from, columns, by] {
-        sum_rows(comm, {}, from, 2, columns, Keep<float>{values.data()}, by);
+        sum_rows(comm, {}, from, 2, columns, Keep<float>{values.data() + (1 << 15)}, by);
       };
     };
     expect_invalid(call(values.data(), 6), "all_reduce_rows: rank", "rows of 6 columns",
