@@ -1,4 +1,4 @@
-// The functions that -fsanitize=thread calls for each access of memory. Kernels are compiled so, but
+// The functions that -fsanitize=thread calls for each access of memory. Kernels are compiled so,
 // without ThreadSanitizer itself: the explorer gets the accesses that are no words of a target, as
 // of counters that one thread uses.
 #include "model/accesses.hpp"
