@@ -68,16 +68,14 @@ Error broken_by(int teams) {
 }
 
 TEST(Launch, SaysWhichTeamWaits) {
-  if (ranks() == 1) GTEST_SKIP() << "a rank that waits for itself is late, too";
   const Error error = broken_by(4);
   EXPECT_EQ(error.code(), ErrorCode::timeout);
   EXPECT_THAT(error.what(), HasSubstr("in block 2 in slot 5 (expected 1, saw 0)"));
 }
 
 TEST(Launch, LeaguesThatDifferAreFound) {
-  if (ranks() == 1) GTEST_SKIP() << "one rank differs from none";
   const Error error = broken_by(rank() == 0 ? 3 : 4);
-  EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+  EXPECT_EQ(error.code(), ranks() == 1 ? ErrorCode::timeout : ErrorCode::mismatch) << error.what();
 }
 
 }  // namespace
