@@ -108,6 +108,13 @@ struct KernelCases<Kernel, Args> {
   static unsigned index(const Args& args) { return Kernel::case_of(args); }
 };
 
+/// Runs the case of this index, on targets whose threads are the host's.
+template <class Words, class Args, class... Case>
+void run_case(unsigned index, Words& words, const Args& args, TypeList<Case...>) {
+  unsigned i = 0;
+  ((i++ == index ? Case::run(words, args) : void()), ...);
+}
+
 /// The cases for the host target. A kernel whose `Cases` pay only on GPUs names fewer in `OnHost`,
 /// which has the members of KernelCases. Fewer cases compile sooner and make a smaller library.
 template <class Kernel, class Args>

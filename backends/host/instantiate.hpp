@@ -6,12 +6,6 @@
 
 namespace plait::host {
 
-template <class Args, class... Case>
-void run_case(unsigned index, KernelWords& words, const Args& args, TypeList<Case...>) {
-  unsigned i = 0;
-  ((i++ == index ? Case::run(words, args) : void()), ...);
-}
-
 template <class Kernel, class Args>
 void run_kernel(KernelWords& words, const void* given) {
   const Args& args = *static_cast<const Args*>(given);
