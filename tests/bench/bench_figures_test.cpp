@@ -301,7 +301,8 @@ std::vector<Collective> those_that_move_data() {
 INSTANTIATE_TEST_SUITE_P(All, Check, testing::ValuesIn(those_that_move_data()),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
-/// A contender that does nothing lets all but the late rank leave before that has come.
+/// A contender that does nothing lets the others leave before the late rank has come, unless the
+/// machine is so busy that none of them is run until then: so it gets several tries.
 TEST(Barrier, IsOneOnlyIfItWaitsForAllRanks) {
   constexpr int ranks = 3;
   PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
@@ -313,7 +314,10 @@ TEST(Barrier, IsOneOnlyIfItWaitsForAllRanks) {
     const auto real = make_plait(comm, "barrier", Memory::ordinary, arena, {});
     EXPECT_EQ(count_wrong(comm, nullptr, *real, task, 1), 0U);
     Missing missing(arena);
-    EXPECT_EQ(count_wrong(comm, nullptr, missing, task, 1), std::size_t{ranks * (ranks - 1)});
+    std::size_t early = 0;
+    for (int tries = 0; early == 0 && tries < 100; ++tries)
+      early = count_wrong(comm, nullptr, missing, task, 1);
+    EXPECT_GT(early, 0U);
   });
 }
 
