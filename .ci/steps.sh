@@ -87,9 +87,8 @@ columns() {
 }
 
 # Weight is paid by all who come later. Whoever needs more raises these, and says for what: last for
-# kernels of Kokkos teams, three examples of kernels of a program's own, and the target that
-# explores kernels.
-readonly lines_of_code=74500 lines_of_tests=53750 lines_of_a_file=400 bytes_of_host_text=4500000
+# the target that explores kernels, with mutants of all of them.
+readonly lines_of_code=75000 lines_of_tests=55000 lines_of_a_file=400 bytes_of_host_text=4500000
 weight() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
     awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '

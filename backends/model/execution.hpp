@@ -1,8 +1,15 @@
 // One execution of a program: what threads know, what places have, and who may go on.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "backends/model/explorer.hpp"
 
 namespace plait::model {
+
+inline void raise_to(Clock& clock, const Clock& other) {
+  if (clock.size() < other.size()) clock.resize(other.size());
+  for (std::size_t i = 0; i < other.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
 
 /// A value in the order of stores to its place.
 struct Message {
@@ -16,6 +23,11 @@ struct Place {
   std::uintptr_t address;
   std::size_t bytes;
   std::vector<Message> messages;
+  struct Awaited {
+    EventId event;
+    std::function<bool(const Value&)> wanted;
+  };
+  std::vector<Awaited> awaited;  // reads that wait for a value
 };
 
 /// A read that has happened, to find what else it could have returned.
@@ -54,10 +66,10 @@ class Execution {
   std::vector<Choices> others() const;
 
   void store(Thread& thread, std::uintptr_t address, const void* value, std::size_t bytes,
-             bool releases);
-  void await(Thread& thread, std::uintptr_t address, void* value, std::size_t bytes,
+             bool releases, bool exclusive = false);
+  bool await(Thread& thread, std::uintptr_t address, void* value, std::size_t bytes,
              std::function<bool(const Value&)> wanted);
-  void wait(Thread& thread, std::uintptr_t address, std::uint32_t at_least, bool acquires);
+  bool wait(Thread& thread, std::uintptr_t address, std::uint32_t at_least, bool acquires);
   std::uint32_t add_one(Thread& thread, std::uintptr_t address, bool orders);
   void fence(Thread& thread, bool acquires);
   bool barrier(Thread& thread, bool flag);
@@ -77,7 +89,13 @@ class Execution {
   };
 
   bool start_launches();
+  bool has_stopped(const Thread& thread) const {
+    return program_.stop && thread.rank == program_.stop->rank &&
+           steps_of_stopped_ > program_.stop->steps;
+  }
   void wait_until(Thread& thread, std::function<bool()> ready);
+  void join(const Thread& thread);
+  bool wait_for_value(Thread& thread, const std::function<bool()>& there);
   std::string who_waits() const;
   void say(const Thread& thread, std::string text);
   std::string table() const;
@@ -87,6 +105,9 @@ class Execution {
   bool is_known(const Clock& clock, EventId event) const {
     return event.thread < 0 || clock[static_cast<std::size_t>(event.thread)] >= event.index;
   }
+  void check_order(Thread& thread, std::size_t place, const Message& message);
+  void note_awaited(Thread& thread, std::size_t place, std::size_t message, EventId event,
+                    const std::function<bool(const Value&)>& wanted);
   bool is_reserved(const Thread& thread, EventId store) const;
   std::optional<std::size_t> choose(const Thread& thread, std::size_t place,
                                     const std::function<bool(const Value&)>& wanted) const;
@@ -107,7 +128,8 @@ class Execution {
   std::vector<Step> steps_;
   Thread* running_ = nullptr;
   std::string failure_;
-  bool infeasible_ = false;
+  bool infeasible_ = false, gave_up_ = false;
+  std::size_t steps_of_stopped_ = 0;
 };
 
 }  // namespace plait::model

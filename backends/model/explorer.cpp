@@ -1,6 +1,6 @@
 #include "backends/model/explorer.hpp"
 
-#include <fmt/format.h>
+#include <cstring>
 
 #include "backends/model/execution.hpp"
 
@@ -40,47 +40,79 @@ Result Explorer::explore(const Program& program) {
   return result;
 }
 
-Weakening Explorer::weakening(const char* word, const void* site) {
-  const auto [found, is_new] = site_numbers_.try_emplace(site, site_names_.size());
-  if (is_new) site_names_.emplace_back(word);
-  return weakened_ == found->second ? how_ : Weakening::none;
+/// Also notes the word, with all ways to weaken it.
+Weakening Explorer::weakening(Thread& thread, Word word, const Site& site) {
+  thread.at = site;
+  Mutant mutant{site.file_name(), site.line(), word, Weakening::none};
+  if (met_.emplace(site.file_name(), site.line() * 16 + static_cast<unsigned>(word)).second) {
+    const auto add = [&](Weakening how) {
+      mutant.how = how;
+      mutants_.insert(mutant);
+    };
+    if (word == Word::signal || word == Word::wait || word == Word::arrive)
+      add(Weakening::to_relaxed);
+    else add(Weakening::left_out);
+    if (word == Word::wait) add(Weakening::one_early);
+  }
+  mutant.how = weakened_.how;
+  return mutant == weakened_ ? weakened_.how : Weakening::none;
 }
 
 void Explorer::store(Thread& thread, void* place, const void* value, std::size_t bytes,
-                     bool releases, const void* site) {
-  if (releases && weakening("signal", site) != Weakening::none) releases = false;
+                     bool releases, const Site& site) {
+  thread.at = site;
+  if (releases && weakening(thread, Word::signal, site) != Weakening::none) releases = false;
   current_->store(thread, reinterpret_cast<std::uintptr_t>(place), value, bytes, releases);
 }
-void Explorer::await(Thread& thread, const void* place, void* value, std::size_t bytes,
-                     std::function<bool(const Value&)> wanted) {
-  current_->await(thread, reinterpret_cast<std::uintptr_t>(place), value, bytes, std::move(wanted));
+void Explorer::empty(Thread& thread, void* place, std::size_t bytes, const Site& site) {
+  if (weakening(thread, Word::empty, site) != Weakening::none) return;
+  const Value nothing{};
+  current_->store(thread, reinterpret_cast<std::uintptr_t>(place), &nothing, bytes, false);
 }
-void Explorer::wait(Thread& thread, const std::uint32_t* place, std::uint32_t at_least,
-                    const void* site) {
-  const Weakening how = weakening("wait", site);
-  if (how == Weakening::left_out) return;
-  current_->wait(thread, reinterpret_cast<std::uintptr_t>(place),
-                 how == Weakening::one_early ? at_least - 1 : at_least,
-                 how != Weakening::to_relaxed);
+bool Explorer::await(Thread& thread, const void* place, void* value, std::size_t bytes,
+                     std::function<bool(const Value&)> wanted, const Site& site) {
+  if (weakening(thread, Word::get, site) != Weakening::none)
+    wanted = [](const Value&) { return true; };
+  return current_->await(thread, reinterpret_cast<std::uintptr_t>(place), value, bytes,
+                         std::move(wanted));
 }
-std::uint32_t Explorer::add_one(Thread& thread, std::uint32_t* word, const void* site) {
-  const bool orders = weakening("arrive", site) == Weakening::none;
+bool Explorer::wait(Thread& thread, const std::uint32_t* place, std::uint32_t at_least,
+                    const Site& site) {
+  const Weakening how = weakening(thread, Word::wait, site);
+  return current_->wait(thread, reinterpret_cast<std::uintptr_t>(place),
+                        how == Weakening::one_early ? at_least - 1 : at_least,
+                        how != Weakening::to_relaxed);
+}
+std::uint32_t Explorer::add_one(Thread& thread, std::uint32_t* word, const Site& site) {
+  const bool orders = weakening(thread, Word::arrive, site) == Weakening::none;
   return current_->add_one(thread, reinterpret_cast<std::uintptr_t>(word), orders);
 }
-void Explorer::fence(Thread& thread, bool acquires, const void* site) {
-  if (weakening(acquires ? "acquire" : "release", site) == Weakening::none)
+void Explorer::fence(Thread& thread, bool acquires, const Site& site) {
+  if (weakening(thread, acquires ? Word::acquire : Word::release, site) == Weakening::none)
     current_->fence(thread, acquires);
 }
-bool Explorer::barrier(Thread& thread, bool flag, const void* site) {
-  if (weakening("barrier of the block", site) != Weakening::none) return flag;
+bool Explorer::barrier(Thread& thread, bool flag, const Site& site) {
+  if (weakening(thread, Word::barrier, site) != Weakening::none) return flag;
   return current_->barrier(thread, flag);
 }
 void Explorer::plain_by_current(const void* place, std::size_t bytes, bool stores) {
-  current_->plain(*current_->running(), reinterpret_cast<std::uintptr_t>(place), bytes, stores);
+  plain(*current_->running(), place, bytes, stores, {});
 }
 void Explorer::fail(Thread& thread, const std::string& what) { current_->fail(thread, what); }
-void Explorer::plain(Thread& thread, const void* place, std::size_t bytes, bool stores) {
+void Explorer::plain(Thread& thread, const void* place, std::size_t bytes, bool stores,
+                     const Site& site) {
+  thread.at = site;
   current_->plain(thread, reinterpret_cast<std::uintptr_t>(place), bytes, stores);
+}
+void Explorer::plain_load(Thread& thread, void* to, const void* from, std::size_t bytes,
+                          const Site& site) {
+  plain(thread, from, bytes, false, site);
+  std::memcpy(to, from, bytes);
+}
+void Explorer::plain_store(Thread& thread, void* to, const void* from, std::size_t bytes,
+                           const Site& site) {
+  plain(thread, to, bytes, true, site);
+  std::memcpy(to, from, bytes);
 }
 
 }  // namespace plait::model

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <source_location>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -38,16 +39,37 @@ struct Launch {
   std::function<void(Thread&)> body;  // of one thread
 };
 
+/// A rank that stops in the middle: after so many steps, its threads do nothing more.
+struct Stop {
+  int rank;
+  std::size_t steps;
+};
+
 struct Program {
   std::vector<std::vector<Launch>> ranks;
   std::function<void()> reset;         // makes all memory as it was before the first launch
   std::function<std::string()> check;  // after the last one: empty, or what is wrong
+  /// The other ranks give up once nobody can go on: their waits are over, and they launch nothing
+  /// more. Then only their ends are checked.
+  std::optional<Stop> stop;
   /// What an address is called in tables of steps.
   std::function<std::string(std::uintptr_t)> name;
 };
 
-/// An ordering word, weakened for a test of the explorer itself: see `Explorer::sites`.
+/// Where a word of a kernel stands in the source.
+using Site = std::source_location;
+
+/// How a word is weakened, for a test of the explorer itself and of what is explored. `one_early`:
+/// it waits for the value before.
 enum class Weakening { none, to_relaxed, left_out, one_early };
+enum class Word { signal, wait, arrive, barrier, release, acquire, get, empty };
+struct Mutant {
+  std::string file;
+  unsigned line = 0;
+  Word word{};
+  Weakening how = Weakening::none;
+  auto operator<=>(const Mutant&) const = default;
+};
 
 struct Result {
   std::size_t executions = 0, steps = 0;
@@ -88,6 +110,7 @@ class Thread {
   const int number;
   std::unique_ptr<Fiber> fiber;
   bool running = false;         // in a launch, and not at its end
+  Site at{};                    // its last word
   std::function<bool()> ready;  // set: it waits until this says true
   std::uint32_t events = 0;
   Clock known, caused;  // what happens before its next step; and what comes before by any read
@@ -106,29 +129,29 @@ class Explorer {
   ~Explorer();
   Result explore(const Program& program);
 
-  /// The ordering words that the last exploration has met, by the addresses of their calls: their
-  /// number, and what they are.
-  const std::vector<std::string>& sites() const { return site_names_; }
-  /// Weakens one of them from now on.
-  void weaken(std::size_t site, Weakening how) {
-    weakened_ = site;
-    how_ = how;
-  }
+  /// All ways to weaken a word that the explorations so far have met.
+  const std::set<Mutant>& mutants() const { return mutants_; }
+  /// Weakens the word from now on, wherever it is called; none with `{}`.
+  void weaken(Mutant mutant) { weakened_ = std::move(mutant); }
 
-  // For words. `site`: the address of the call.
+  // For words.
   void store(Thread& thread, void* place, const void* value, std::size_t bytes, bool releases,
-             const void* site);
-  /// Returns once `wanted(value)` is true for a value that the thread may read.
-  void await(Thread& thread, const void* place, void* value, std::size_t bytes,
-             std::function<bool(const Value&)> wanted);
+             const Site& site);
+  /// An empty value, for the one who may store next.
+  void empty(Thread& thread, void* place, std::size_t bytes, const Site& site);
+  /// Returns once `wanted(value)` is true for a value that the thread may read. False: it gives up.
+  bool await(Thread& thread, const void* place, void* value, std::size_t bytes,
+             std::function<bool(const Value&)> wanted, const Site& site);
   /// An acquire that only waits: what it reads beyond that does not matter. So it reads the oldest
   /// value that will do. A newer one would let the thread know more, and so do less.
-  void wait(Thread& thread, const std::uint32_t* place, std::uint32_t at_least, const void* site);
+  bool wait(Thread& thread, const std::uint32_t* place, std::uint32_t at_least, const Site& site);
   /// An acquire and a release.
-  std::uint32_t add_one(Thread& thread, std::uint32_t* word, const void* site);
-  void fence(Thread& thread, bool acquires, const void* site);
-  bool barrier(Thread& thread, bool flag, const void* site);
-  void plain(Thread& thread, const void* place, std::size_t bytes, bool stores);
+  std::uint32_t add_one(Thread& thread, std::uint32_t* word, const Site& site);
+  void fence(Thread& thread, bool acquires, const Site& site);
+  bool barrier(Thread& thread, bool flag, const Site& site);
+  void plain(Thread& thread, const void* place, std::size_t bytes, bool stores, const Site& site);
+  void plain_load(Thread& thread, void* to, const void* from, std::size_t bytes, const Site& site);
+  void plain_store(Thread& thread, void* to, const void* from, std::size_t bytes, const Site& site);
   /// The same by the thread that runs now, of the explorer that runs on the calling thread.
   void plain_by_current(const void* place, std::size_t bytes, bool stores);
   static Explorer*& of_thread() {
@@ -137,16 +160,15 @@ class Explorer {
   }
   /// Ends the execution: the thread has seen something wrong.
   [[noreturn]] void fail(Thread& thread, const std::string& what);
-  Weakening weakening(const char* word, const void* site);
 
  private:
   friend class Execution;
+  Weakening weakening(Thread& thread, Word word, const Site& site);
 
   std::size_t most_;
-  std::optional<std::size_t> weakened_;
-  Weakening how_ = Weakening::none;
-  std::map<const void*, std::size_t> site_numbers_;
-  std::vector<std::string> site_names_;
+  Mutant weakened_;
+  std::set<Mutant> mutants_;
+  std::set<std::pair<const char*, unsigned>> met_;  // lines, to look for new mutants once
   Execution* current_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> idle_;  // with their stacks, for the next execution
 };

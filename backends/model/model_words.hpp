@@ -18,8 +18,6 @@ struct BlockMemory {
 };
 
 class KernelWords {
-  /// The address that called the word.
-  [[gnu::always_inline]] static const void* site() { return __builtin_return_address(0); }
   template <class M>
   static auto half_of(M* packet, int half) {
     using Word = std::conditional_t<std::is_const_v<M>, const std::uint64_t, std::uint64_t>;
@@ -43,11 +41,12 @@ class KernelWords {
   unsigned thread() const { return thread_.thread; }
   unsigned threads() const { return thread_.threads; }
 
-  [[gnu::noinline]] void sync() { explorer_.barrier(thread_, true, site()); }
-  [[gnu::noinline]] bool all(bool flag) { return explorer_.barrier(thread_, flag, site()); }
+  // Each word knows the line that calls it.
+  void sync(Site at = Site::current()) { explorer_.barrier(thread_, true, at); }
+  bool all(bool flag, Site at = Site::current()) { return explorer_.barrier(thread_, flag, at); }
   std::byte* block_memory() const { return memory_.shared; }
-  [[gnu::noinline]] std::uint32_t arrive(std::uint32_t* word) {
-    return explorer_.add_one(thread_, word, site());
+  std::uint32_t arrive(std::uint32_t* word, Site at = Site::current()) {
+    return explorer_.add_one(thread_, word, at);
   }
 
   /// Which threads add what does not matter here, because nobody looks at the bits of sums of rows.
@@ -77,14 +76,14 @@ class KernelWords {
   };
 
   template <class T, std::size_t Bytes>
-  Pack<T, Bytes> load(const Pack<T, Bytes>* p) const {
-    explorer_.plain(thread_, p, Bytes, false);
-    return *p;
+  Pack<T, Bytes> load(const Pack<T, Bytes>* p, Site at = Site::current()) const {
+    Pack<T, Bytes> value;
+    explorer_.plain_load(thread_, &value, p, Bytes, at);
+    return value;
   }
   template <class T, std::size_t Bytes>
-  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value) const {
-    explorer_.plain(thread_, p, Bytes, true);
-    *p = value;
+  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value, Site at = Site::current()) const {
+    explorer_.plain_store(thread_, p, &value, Bytes, at);
   }
   template <class T>
   T* to_global(T* pointer) const {
@@ -120,67 +119,74 @@ class KernelWords {
     const P* from_[Count] = {};
   };
 
-  [[gnu::noinline]] void signal(std::uint32_t* slot, std::uint32_t value) {
-    explorer_.store(thread_, slot, &value, sizeof(value), true, site());
+  void signal(std::uint32_t* slot, std::uint32_t value, Site at = Site::current()) {
+    explorer_.store(thread_, slot, &value, sizeof(value), true, at);
   }
-  [[gnu::noinline]] bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting) {
-    explorer_.wait(thread_, slot, at_least, site());
-    return true;
+  bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting, Site at = Site::current()) {
+    return explorer_.wait(thread_, slot, at_least, at);
   }
 
-  void put(Packet* packet, PacketData data, std::uint32_t flag) {
+  void put(Packet* packet, PacketData data, std::uint32_t flag, Site at = Site::current()) {
     for (int half = 0; half < 2; ++half) {
       const std::uint64_t word = data.word[half] | std::uint64_t{flag} << 32;
-      explorer_.store(thread_, half_of(packet, half), &word, sizeof(word), false, nullptr);
+      explorer_.store(thread_, half_of(packet, half), &word, sizeof(word), false, at);
     }
   }
   template <int Max>
   bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
-           std::uint32_t flag, const Waiting (&)[Max]) {
+           std::uint32_t flag, const Waiting (&)[Max], Site at = Site::current()) {
     for (int i = 0; i < Max; ++i)
       for (int half = 0; half < 2; ++half) {
         if ((wanted >> i & 1u) == 0) continue;
         std::uint64_t word = 0;
-        explorer_.await(thread_, half_of(packets[i], half), &word, sizeof(word),
-                        [=](const Value& value) { return value[0] >> 32 == flag; });
+        if (!explorer_.await(
+                thread_, half_of(packets[i], half), &word, sizeof(word),
+                [=](const Value& value) { return value[0] >> 32 == flag; }, at))
+          return false;
         data[i].word[half] = static_cast<std::uint32_t>(word);
       }
     return true;
   }
 
-  void put(Marked* slot, const Marked& data) {
+  void put(Marked* slot, const Marked& data, Site at = Site::current()) {
     for (int i = 0; i < 2; ++i)
-      explorer_.store(thread_, &slot->word[i], &data.word[i], sizeof(data.word[i]), false, nullptr);
+      explorer_.store(thread_, &slot->word[i], &data.word[i], sizeof(data.word[i]), false, at);
   }
   template <int Max>
   bool take(const Marked* const (&slots)[Max], Marked (&data)[Max], unsigned wanted, std::uint32_t,
-            const Waiting (&)[Max]) {
+            const Waiting (&)[Max], Site at = Site::current()) {
     for (int i = 0; i < Max; ++i)
       for (int half = 0; half < 2; ++half)
-        if ((wanted >> i & 1u) != 0)
-          explorer_.await(thread_, &slots[i]->word[half], &data[i].word[half],
-                          sizeof(data[i].word[half]),
-                          [](const Value& value) { return value[0] != 0; });
+        if ((wanted >> i & 1u) != 0 &&
+            !explorer_.await(
+                thread_, &slots[i]->word[half], &data[i].word[half], sizeof(data[i].word[half]),
+                [](const Value& value) { return value[0] != 0; }, at))
+          return false;
     return true;
   }
-  void empty(Marked* slot) { put(slot, Marked{}); }
-  [[gnu::noinline]] void release() { explorer_.fence(thread_, false, site()); }
-  [[gnu::noinline]] void acquire(const Marked*) { explorer_.fence(thread_, true, site()); }
+  void empty(Marked* slot, Site at = Site::current()) {
+    for (std::uint64_t& word : slot->word) explorer_.empty(thread_, &word, sizeof(word), at);
+  }
+  void release(Site at = Site::current()) { explorer_.fence(thread_, false, at); }
+  void acquire(const Marked*, Site at = Site::current()) { explorer_.fence(thread_, true, at); }
 
-  void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live) {
+  void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live,
+           Site at = Site::current()) {
     if (!live) return;
     Line whole;
     std::memcpy(whole.word, share.word, sizeof(whole));
     whole.word[15] = std::uint64_t{flag} << 32;
-    explorer_.store(thread_, line, &whole, sizeof(whole), false, nullptr);
+    explorer_.store(thread_, line, &whole, sizeof(whole), false, at);
   }
   template <int Max>
   bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted,
-           std::uint32_t flag, const Waiting (&)[Max]) {
+           std::uint32_t flag, const Waiting (&)[Max], Site at = Site::current()) {
     for (int i = 0; i < Max; ++i)
-      if ((wanted >> i & 1u) != 0)
-        explorer_.await(thread_, lines[i], shares[i].word, sizeof(Line),
-                        [=](const Value& value) { return value[15] >> 32 == flag; });
+      if ((wanted >> i & 1u) != 0 &&
+          !explorer_.await(
+              thread_, lines[i], shares[i].word, sizeof(Line),
+              [=](const Value& value) { return value[15] >> 32 == flag; }, at))
+        return false;
     return true;
   }
 

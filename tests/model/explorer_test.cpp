@@ -48,15 +48,17 @@ class Litmus {
     return *this;
   }
   void store(Thread& thread, int to, std::uint32_t value, bool releases = false) {
-    explorer.store(thread, &word[to], &value, sizeof(value), releases, nullptr);
+    explorer.store(thread, &word[to], &value, sizeof(value), releases, Site::current());
   }
   void read(Thread& thread, int from) {
     std::uint32_t value = 0;
-    explorer.await(thread, &word[from], &value, sizeof(value), [](const Value&) { return true; });
+    explorer.await(
+        thread, &word[from], &value, sizeof(value), [](const Value&) { return true; },
+        Site::current());
     (*reads_)[static_cast<std::size_t>(thread.rank)].push_back(value);
   }
   void plain(Thread& thread, int at, bool stores) {
-    explorer.plain(thread, &word[at], sizeof(word[at]), stores);
+    explorer.plain(thread, &word[at], sizeof(word[at]), stores, Site::current());
   }
 
  private:
@@ -126,7 +128,7 @@ TEST(Explorer, FindsEachExecutionOnce) {
 
 TEST(Explorer, CountsInEveryOrder) {
   Litmus litmus;
-  const auto add = [](Litmus& l, Thread& t) { l.explorer.add_one(t, &l.word[0], nullptr); };
+  const auto add = [](Litmus& l, Thread& t) { l.explorer.add_one(t, &l.word[0], Site::current()); };
   litmus.run({add, add, add});
   EXPECT_EQ(litmus.result.executions, 6u);
 }
@@ -140,18 +142,16 @@ INSTANTIATE_TEST_SUITE_P(All, MessagePassing,
 TEST_P(MessagePassing, IsARaceUnlessBothOrder) {
   const bool releases = GetParam().first, acquires = GetParam().second;
   Litmus litmus;
-  const int here = 0, there = 1;  // two places that wait and signal, for two sites
-  if (!acquires) {
-    litmus.explorer.weakening("wait", &there);
-    litmus.explorer.weaken(0, Weakening::to_relaxed);
-  }
+  const Site there = Site::current();
+  if (!acquires)
+    litmus.explorer.weaken({there.file_name(), there.line(), Word::wait, Weakening::to_relaxed});
   litmus.run({[&](Litmus& l, Thread& t) {
                 l.plain(t, 0, true);
                 const std::uint32_t one = 1;
-                l.explorer.store(t, &l.word[1], &one, sizeof(one), releases, &here);
+                l.explorer.store(t, &l.word[1], &one, sizeof(one), releases, Site::current());
               },
               [&](Litmus& l, Thread& t) {
-                l.explorer.wait(t, &l.word[1], 1, &there);
+                l.explorer.wait(t, &l.word[1], 1, there);
                 l.plain(t, 0, false);
               }});
   if (releases && acquires) EXPECT_EQ(litmus.result.failure, "");
@@ -160,10 +160,44 @@ TEST_P(MessagePassing, IsARaceUnlessBothOrder) {
 
 TEST(Explorer, FindsWaitsWithoutEnd) {
   Litmus litmus;
-  litmus.run({[](Litmus& l, Thread& t) { l.explorer.wait(t, &l.word[0], 2, nullptr); },
+  litmus.run({[](Litmus& l, Thread& t) { l.explorer.wait(t, &l.word[0], 2, Site::current()); },
               [](Litmus& l, Thread& t) { l.store(t, 0, 1); }});
   EXPECT_THAT(litmus.result.failure, HasSubstr("nobody can go on: rank 0 block 0 thread 0"));
-  EXPECT_THAT(litmus.result.failure, HasSubstr("| 0 | 1 | 0 | 0 | word 0 = 1 |"));
+  EXPECT_THAT(litmus.result.failure, HasSubstr("| 0 | 1 | 0 | 0 | word 0 = 1 (explorer_test.cpp:"));
+}
+
+/// The order of two stores to a place is part of an execution. None of the kernels needs another
+/// one, so it is a mistake that somebody else could come first.
+TEST(Explorer, FindsStoresWithoutOrder) {
+  Litmus litmus;
+  const auto stores = [](Litmus& l, Thread& t) { l.store(t, 0, 1); };
+  litmus.run({stores, stores});
+  EXPECT_THAT(litmus.result.failure, HasSubstr("has no order to the one before it"));
+}
+
+/// A value for which a thread waits may be overwritten only by one that comes after the read.
+TEST(Explorer, FindsValuesThatAreLost) {
+  for (const bool answers : {true, false}) {
+    Litmus litmus;
+    const auto is = [](std::uint32_t wanted) {
+      return [wanted](const Value& value) { return value[0] == wanted; };
+    };
+    const auto await = [&](Litmus& l, Thread& t, int from, std::uint32_t wanted) {
+      std::uint32_t value = 0;
+      l.explorer.await(t, &l.word[from], &value, sizeof(value), is(wanted), Site::current());
+    };
+    litmus.run({[&](Litmus& l, Thread& t) {
+                  l.store(t, 0, 1);
+                  if (answers) await(l, t, 1, 1);
+                  l.store(t, 0, 2);
+                },
+                [&](Litmus& l, Thread& t) {
+                  await(l, t, 0, 1);
+                  l.store(t, 1, 1);
+                }});
+    if (answers) EXPECT_EQ(litmus.result.failure, "");
+    else EXPECT_THAT(litmus.result.failure, HasSubstr("overwritten before"));
+  }
 }
 
 /// Fences make relaxed accesses as good as a release and an acquire.
@@ -172,14 +206,15 @@ TEST(Explorer, KnowsFences) {
     Litmus litmus;
     litmus.run({[&](Litmus& l, Thread& t) {
                   l.plain(t, 0, true);
-                  if (fences) l.explorer.fence(t, false, nullptr);
+                  if (fences) l.explorer.fence(t, false, Site::current());
                   l.store(t, 1, 1);
                 },
                 [&](Litmus& l, Thread& t) {
                   std::uint32_t value = 0;
-                  l.explorer.await(t, &l.word[1], &value, sizeof(value),
-                                   [](const Value& v) { return v[0] != 0; });
-                  if (fences) l.explorer.fence(t, true, &value);
+                  l.explorer.await(
+                      t, &l.word[1], &value, sizeof(value),
+                      [](const Value& v) { return v[0] != 0; }, Site::current());
+                  if (fences) l.explorer.fence(t, true, Site::current());
                   l.plain(t, 0, false);
                 }});
     EXPECT_EQ(litmus.result.failure.empty(), fences);

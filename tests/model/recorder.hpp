@@ -67,7 +67,9 @@ class Recording {
     model::Program program;
     blocks_.resize(launches_.size());
     for (std::size_t rank = 0; rank < launches_.size(); ++rank) {
-      blocks_[rank].resize(most.blocks);
+      unsigned blocks = 1;
+      for (const Kept& kept : launches_[rank]) blocks = std::max(blocks, kept.shape.blocks);
+      blocks_[rank].resize(blocks);
       add_memory(blocks_[rank].data(), blocks_[rank].size() * sizeof(model::BlockMemory),
                  "memory of the blocks of rank " + std::to_string(rank));
       auto& launches = program.ranks.emplace_back();
