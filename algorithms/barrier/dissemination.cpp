@@ -14,12 +14,8 @@ class Dissemination final : public ChannelAlgorithm {
   std::string_view summary() const override {
     return "empty chunks to ranks at distances 1, 2, 4, ...: also between nodes";
   }
-  std::vector<LaunchShape> shapes(const Call&, const Topology& topology) const override {
-    return {{.blocks = 1, .threads = std::min(32u, topology.block_threads)}};
-  }
-  LaunchShape fitted(LaunchShape shape, const Call&, const Topology&) const override {
-    return {1, shape.threads};
-  }
+  std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{1, 1}}; }
+  LaunchShape fitted(LaunchShape, const Call&, const Topology&) const override { return {1, 1}; }
   double estimate(const Call&, const Topology& topology) const override {
     const auto rounds = std::bit_width(static_cast<unsigned>(topology.ranks - 1));
     // Half a signal more: the rank waits for the credits of earlier calls, and returns them.

@@ -1,4 +1,4 @@
-// Barrier between ranks of several nodes, through channels: one block, whose first thread works.
+// Barrier between ranks of several nodes, through channels: one block of one thread.
 //
 // Round i, with distance 2^i, for all distances below the number of ranks n:
 //   1. Send an empty chunk to the rank `distance` places after this one.
@@ -43,19 +43,12 @@ struct Kernel {
     for (int distance = 1; distance < ranks; distance *= 2, ++round) {
       const int after = rank_after(rank, distance, ranks),
                 before = rank_after(rank, ranks - distance, ranks);
-      bool ok = true;
-      if (dev.thread() == 0) ok = wait(channels.may_send(way, after, 0), after, round);
-      if (!dev.all(ok)) return;
-      if (dev.thread() == 0) {
-        signal(channels.publish(way, after, 0, 0));
-        ok = wait(channels.has_arrived(way, before, 0), before, round);
-      }
-      if (!dev.all(ok)) return;
-      if (dev.thread() == 0) {
-        signal(channels.consume(way, before, 0));
-        channels.advance_sent(way, after, 1);
-        channels.advance_received(way, before, 1);
-      }
+      if (!wait(channels.may_send(way, after, 0), after, round)) return;
+      signal(channels.publish(way, after, 0, 0));
+      if (!wait(channels.has_arrived(way, before, 0), before, round)) return;
+      signal(channels.consume(way, before, 0));
+      channels.advance_sent(way, after, 1);
+      channels.advance_received(way, before, 1);
     }
   }
 };

@@ -139,9 +139,9 @@ class Tree {
     });
   }
 
+  /// Without a `sync`, because only the thread of a link reads its counters.
   PLAIT_DEVICE void finish() {
     if (steps_.chunks == 0) return;
-    dev_.sync();  // all threads have read the counters
     for (unsigned i = dev_.thread(); i < links; i += dev_.threads()) {
       const Link l = link(i, 0);
       if (l.peer == TreePlace::none) continue;

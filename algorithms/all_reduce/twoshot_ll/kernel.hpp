@@ -12,12 +12,16 @@
 // of it as lines.
 // Resources: 2 halves * blocks * 2 n lanes * slots units of scratch memory, one epoch per block.
 //
-// Why no barrier is needed. Data and flag arrive together. A lane has one writing rank and one
-// reader, and two halves for odd and even epochs. In round e, a block writes half e & 1 at rank p
-// only after it has finished round e - 1 and synchronised. Every round has at least one unit, so
-// one of the block's threads held a result of round e - 1, received or reduced by itself. A result
-// is made of units that every rank, p among them, sent in round e - 1. p's block sent those after
-// all its threads had finished round e - 2, the last round that read this half.
+// Why no barrier is needed, not even one of a block between its rounds. Data and flag arrive
+// together. A lane has one writing rank and one reader, and two halves for odd and even epochs. In
+// each block, one thread handles the slots i of all lanes. Let round f be the last one before round
+// e in which this thread wrote slot i of its lane at rank p, in the same half.
+//   Scatter lane: p's thread took the unit before it sent result i of round f, and this thread took
+//   that result in round f, so before round e.
+//   Gather lane: this thread sends result i of round e when it has unit i of round e from p, and
+//   p's thread sent that after it had taken result i of round f.
+// If another launch had round f, and threads have other slots now, then the ends and beginnings of
+// launches order what a thread's own order does here.
 //
 // In place is safe: a thread sends all its inputs of a round before it stores any result of that
 // round, and no other thread handles its units.
@@ -84,8 +88,6 @@ class Twoshot {
     const std::uint32_t most = a_.layout.slots * n;
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += most) {
-      // All threads have finished the previous round before one of them sends in this one.
-      if (begin != stripe.begin) dev_.sync();
       epoch_ = epoch_.next();
       const auto size =
           static_cast<std::uint32_t>(stripe.end - begin < most ? stripe.end - begin : most);

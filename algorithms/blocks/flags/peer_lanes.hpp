@@ -56,8 +56,9 @@ class PeerLanes {
            a_.layout.at(dev_.block(), epoch_, writer, i);
   }
 
-  /// All threads call it; in all rounds of a call but the first, after a `sync`. `hears_all`: the
-  /// block will wait for units from every rank in this round. False: a peer never came.
+  /// All threads call it; after a `sync` if the round before was one of this call that heard from
+  /// all ranks. If it did not, this is a barrier of the block itself. `hears_all`: the block will
+  /// wait for units from every rank in this round. False: a peer never came.
   PLAIT_DEVICE bool begin_round(bool hears_all) {
     if (unheard_ != 0 && !hear_of_all()) return false;
     epoch_ = epoch_.next();

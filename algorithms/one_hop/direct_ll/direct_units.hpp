@@ -96,7 +96,7 @@ class Direct {
     const unsigned first = units_.first(dev_.thread()), step = units_.step(dev_.threads());
     for (std::size_t begin = stripe.begin; begin < stripe.end; begin += a_.round) {
       // All threads have finished the previous round before one of them sends in this one.
-      if (begin != stripe.begin) dev_.sync();
+      if (begin != stripe.begin && !pattern.rooted()) dev_.sync();
       if (!lanes_.begin_round(!pattern.rooted())) return false;
       const auto size =
           static_cast<unsigned>(stripe.end - begin < a_.round ? stripe.end - begin : a_.round);

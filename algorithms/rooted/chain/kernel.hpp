@@ -127,8 +127,8 @@ class Chain {
                                in_whole_packs<D::pack_bytes>(chunks_.at(stripe_, k))));
     if (receives()) signal(channels_.consume(way(k), before_, nth(k)));
   }
+  /// Without a `sync`, because only the thread that serves a rank reads its counters.
   PLAIT_DEVICE void finish(std::uint32_t chunks) {
-    dev_.sync();  // all threads have read the counters
     for (unsigned w = 0; w < Channels::ways; ++w) {
       const std::uint32_t its = chunks / Channels::ways + (w < chunks % Channels::ways ? 1 : 0);
       if (receives()) channels_.advance_received(w, before_, its);
@@ -163,7 +163,11 @@ class Chain {
     return mode_ == Mode::exscan ? !first_ : mode_ == Mode::broadcast && last_;
   }
   PLAIT_DEVICE void keep_incoming(Range chunk, std::uint32_t k) {
-    if (mode_ == Mode::exscan) dev_.sync();  // all threads have read the input
+    // In place, each thread has read the input that it overwrites. But runs are cut otherwise for
+    // sums than for copies.
+    if constexpr (is_untyped<T>) {
+      if (mode_ == Mode::exscan) dev_.sync();
+    }
     mover_.template copy<0, true>(chunk, {{incoming(k)}, {}});
   }
 

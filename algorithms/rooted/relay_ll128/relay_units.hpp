@@ -68,8 +68,6 @@ class RelayUnits {
 
   PLAIT_DEVICE bool exchange(Range stripe) {
     for (begin_ = stripe.begin; begin_ < stripe.end; begin_ += lanes_.slots()) {
-      // All threads have finished the previous round before one of them sends in this one.
-      if (begin_ != stripe.begin) dev_.sync();
       if (!lanes_.begin_round(false)) return false;
       size_ = static_cast<std::uint32_t>(stripe.end - begin_ < lanes_.slots() ? stripe.end - begin_
                                                                               : lanes_.slots());
