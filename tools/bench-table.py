@@ -15,9 +15,10 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- bench-table: all_reduce by algorithm, symmetric memory, in place, data/FILE.json -->
     <!-- bench-table: all_reduce by ring and tree and peer:nccl, 64K to 1G, data/FILE.json... -->
     <!-- bench-table: choice, data/2-ranks.json data/4-ranks.json -->
+    <!-- bench-table: explored, data/FILE.json -->
     <!-- end -->
 
-The last table is described below. In the first two, a column is a collective, and a cell the two
+The table of choices is described below; the last one has what the tests of tests/model print. In the first two, a column is a collective, and a cell the two
 times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
 kind of memory. In the fourth, a row is an algorithm or a peer. In the fifth, a row is a number of
 ranks with a name, and a cell a time in microseconds or, from 16 MB on, the bus bandwidth. There the
@@ -255,6 +256,10 @@ def made(folder, description):
     what, *facts, files = description.split(", ")
     if what == "choice":
         return Choices(results_of(folder / file for file in files.split())).table()
+    if what == "explored":
+        return lines_of(["", "scenarios", "executions", "steps", "seconds"],
+                        [[str(value) for value in result.values()]
+                         for result in results_of(folder / file for file in files.split())])
     memory = next((fact.split()[0] for fact in facts if fact.endswith(" memory")), None)
     results = [result for result in results_of(folder / file for file in files.split())
                if result.get("in_place", False) == ("in place" in facts)

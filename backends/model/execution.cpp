@@ -7,8 +7,10 @@
 
 namespace plait::model {
 
-Execution::Execution(Explorer& explorer, const Program& program, const Choices& choices)
-    : explorer_(explorer), program_(program), choices_(choices) {
+Execution::Execution(Explorer& explorer, const Program& program, const Choices& choices, bool notes)
+    : explorer_(explorer), program_(program), choices_(choices), notes_(notes) {
+  for (const Choice& choice : choices)
+    if (choice.exclusive) reserved_.emplace(choice.from, choice.read);
   next_launch_.resize(program.ranks.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     unsigned blocks = 0, threads = 0;
@@ -21,6 +23,10 @@ Execution::Execution(Explorer& explorer, const Program& program, const Choices& 
         threads_.emplace_back(
             new Thread(static_cast<int>(rank), block, thread, static_cast<int>(threads_.size())));
   }
+  first_own_ = threads_.size();
+  for (std::size_t i = 0; i < program.threads_of_its_own; ++i)
+    threads_.emplace_back(new Thread(static_cast<int>(program.ranks.size() + i), 0, 0,
+                                     static_cast<int>(threads_.size())));
   for (const auto& thread : threads_) {
     thread->known.resize(threads_.size());
     thread->caused.resize(threads_.size());
@@ -59,21 +65,55 @@ bool Execution::start_launches() {
       thread->view = thread->released_view = view;
       thread->blocks = launch.blocks;
       thread->threads = launch.threads;
-      if (!thread->fiber) {
-        if (explorer_.idle_.empty()) {
-          thread->fiber = std::make_unique<Fiber>();
-        } else {
-          thread->fiber = std::move(explorer_.idle_.back());
-          explorer_.idle_.pop_back();
-        }
-      }
-      thread->fiber->begin([body = &launch.body, its = thread.get()] { (*body)(*its); });
-      thread->running = true;
-      thread->ready = nullptr;
+      begin(*thread, launch.body);
       started = true;
     }
   }
   return started;
+}
+
+void Execution::begin(Thread& thread, const std::function<void(Thread&)>& body) {
+  if (!thread.fiber) {
+    if (explorer_.idle_.empty()) {
+      thread.fiber = std::make_unique<Fiber>();
+    } else {
+      thread.fiber = std::move(explorer_.idle_.back());
+      explorer_.idle_.pop_back();
+    }
+  }
+  thread.fiber->begin([body, &thread] { body(thread); });
+  thread.running = true;
+  thread.ready = nullptr;
+}
+
+int Execution::start(Thread& starter, const std::function<void(Thread&)>& body) {
+  const auto place =
+      std::find_if(threads_.begin() + static_cast<std::ptrdiff_t>(first_own_), threads_.end(),
+                   [](const auto& thread) { return !thread->fiber; });
+  if (place == threads_.end()) fail(starter, "the program starts more threads than it said");
+  Thread& started = **place;
+  starter.iteration.stored = true;
+  next_event(starter);
+  for (const auto clock : {&Thread::known, &Thread::caused, &Thread::view})
+    raise_to(started.*clock, starter.*clock);
+  say(starter, [&] { return fmt::format("starts thread {}", started.number); });
+  begin(started, body);
+  return started.number;
+}
+void Execution::await_end(Thread& thread, int number) {
+  const Thread& other = *threads_[static_cast<std::size_t>(number)];
+  wait_until(thread, [&] { return !other.running; });
+  next_event(thread);
+  for (const auto clock : {&Thread::known, &Thread::caused, &Thread::view})
+    raise_to(thread.*clock, other.*clock);
+  say(thread, [&] { return fmt::format("thread {} has ended", number); });
+}
+
+bool Execution::watches(const void* place) const {
+  if (program_.watches) return program_.watches(place);
+  return std::none_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
+    return thread->fiber && thread->fiber->has_on_stack(place);
+  });
 }
 
 bool Execution::run() {
@@ -84,9 +124,11 @@ bool Execution::run() {
       thread->ready = nullptr;
       running_ = thread.get();
       thread->fiber->resume();
+      running_ = nullptr;
       thread->running = !thread->fiber->done();
-      if (!thread->running) join(*thread);
+      if (!thread->running) arrive(*thread);
       moved = true;
+      if (impossible_) return false;
       if (!failure_.empty()) return true;
     }
     if (moved) continue;
@@ -127,12 +169,18 @@ bool Execution::wait_for_value(Thread& thread, const std::function<bool()>& ther
   return there();
 }
 
-void Execution::say(const Thread& thread, std::string text) {
+void Execution::say(const Thread& thread, const std::function<std::string()>& what) {
+  if (++steps_ == most_steps) {
+    failure_ = "the threads find no end\n" + table();
+    for (;;) thread.fiber->leave();
+  }
+  if (!notes_) return;
+  std::string text = what();
   if (thread.at.line() != 0) {
     const std::string_view file(thread.at.file_name());
     text += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), thread.at.line());
   }
-  steps_.push_back({thread.number, std::move(text)});
+  table_.push_back({thread.number, std::move(text)});
 }
 void Execution::fail(Thread& thread, const std::string& what) {
   failure_ = fmt::format("rank {} block {} thread {}: {}\n{}", thread.rank, thread.block,
@@ -141,10 +189,10 @@ void Execution::fail(Thread& thread, const std::string& what) {
 }
 std::string Execution::table() const {
   std::string text = "| step | rank | block | thread | does |\n";
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Thread& thread = *threads_[static_cast<std::size_t>(steps_[i].thread)];
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    const Thread& thread = *threads_[static_cast<std::size_t>(table_[i].thread)];
     text += fmt::format("| {} | {} | {} | {} | {} |\n", i, thread.rank, thread.block, thread.thread,
-                        steps_[i].text);
+                        table_[i].text);
   }
   return text;
 }

@@ -53,14 +53,16 @@ struct Shadow {
 
 class Execution {
  public:
-  Execution(Explorer& explorer, const Program& program, const Choices& choices);
+  /// `notes`: keeps a table of the steps, for a failure.
+  Execution(Explorer& explorer, const Program& program, const Choices& choices, bool notes);
   ~Execution();
 
   /// False if a choice can't be made: no such execution exists.
   bool run();
   const std::string& failure() const { return failure_; }
-  std::size_t steps() const { return steps_.size(); }
+  std::size_t steps() const { return steps_; }
   Thread* running() const { return running_; }
+  bool watches(const void* place) const;
   Choices graph() const;
   /// The choices of executions in which one read returns something else.
   std::vector<Choices> others() const;
@@ -68,15 +70,24 @@ class Execution {
   void store(Thread& thread, std::uintptr_t address, const void* value, std::size_t bytes,
              bool releases, bool exclusive = false);
   bool await(Thread& thread, std::uintptr_t address, void* value, std::size_t bytes,
-             std::function<bool(const Value&)> wanted);
+             std::function<bool(const Value&)> wanted, bool acquires = false);
   bool wait(Thread& thread, std::uintptr_t address, std::uint32_t at_least, bool acquires);
-  std::uint32_t add_one(Thread& thread, std::uintptr_t address, bool orders);
+  /// Reads the newest value and stores what becomes of it, once `change` gives something.
+  Value update(Thread& thread, std::uintptr_t address, std::size_t bytes, const Update& change,
+               bool acquires, bool releases);
   void fence(Thread& thread, bool acquires);
   bool barrier(Thread& thread, bool flag);
   void plain(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores);
+  /// Ends an iteration of a loop that waits for others. If it has only read, it has never been, and
+  /// the thread goes on once one of the places that it read has a newer value.
+  void pause(Thread& thread);
+  /// A thread of the program's own, and the wait for its end.
+  int start(Thread& starter, const std::function<void(Thread&)>& body);
+  void await_end(Thread& thread, int number);
   [[noreturn]] void fail(Thread& thread, const std::string& what);
 
  private:
+  static constexpr std::size_t most_steps = 100'000;
   struct Step {
     int thread;
     std::string text;
@@ -89,15 +100,16 @@ class Execution {
   };
 
   bool start_launches();
+  void begin(Thread& thread, const std::function<void(Thread&)>& body);
   bool has_stopped(const Thread& thread) const {
     return program_.stop && thread.rank == program_.stop->rank &&
            steps_of_stopped_ > program_.stop->steps;
   }
   void wait_until(Thread& thread, std::function<bool()> ready);
-  void join(const Thread& thread);
+  void arrive(const Thread& thread);
   bool wait_for_value(Thread& thread, const std::function<bool()>& there);
   std::string who_waits() const;
-  void say(const Thread& thread, std::string text);
+  void say(const Thread& thread, const std::function<std::string()>& what);
   std::string table() const;
 
   std::size_t place_of(std::uintptr_t address, std::size_t bytes);
@@ -108,6 +120,7 @@ class Execution {
   void check_order(Thread& thread, std::size_t place, const Message& message);
   void note_awaited(Thread& thread, std::size_t place, std::size_t message, EventId event,
                     const std::function<bool(const Value&)>& wanted);
+  const Choice* choice_of(EventId read) const;
   bool is_reserved(const Thread& thread, EventId store) const;
   std::optional<std::size_t> choose(const Thread& thread, std::size_t place,
                                     const std::function<bool(const Value&)>& wanted) const;
@@ -118,17 +131,21 @@ class Execution {
   Explorer& explorer_;
   const Program& program_;
   const Choices& choices_;
+  const bool notes_;
+  std::map<EventId, EventId> reserved_;  // stores, by the choice that overwrites them
   std::vector<std::unique_ptr<Thread>> threads_;
+  std::size_t first_own_;                 // of the threads that the program starts
   std::vector<std::size_t> next_launch_;  // by rank
   std::map<std::pair<int, unsigned>, Meeting> meetings_;
   std::vector<Place> places_;
   std::unordered_map<std::uintptr_t, std::size_t> place_numbers_;
   std::unordered_map<std::uintptr_t, Shadow> shadows_;
   std::vector<Read> reads_;
-  std::vector<Step> steps_;
+  std::vector<Step> table_;
+  std::size_t steps_ = 0;
   Thread* running_ = nullptr;
   std::string failure_;
-  bool infeasible_ = false, gave_up_ = false;
+  bool infeasible_ = false, impossible_ = false, gave_up_ = false;
   std::size_t steps_of_stopped_ = 0;
 };
 

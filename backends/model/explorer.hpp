@@ -47,11 +47,15 @@ struct Stop {
 
 struct Program {
   std::vector<std::vector<Launch>> ranks;
+  std::size_t threads_of_its_own = 0;  // at most so many, which the program starts itself
   std::function<void()> reset;         // makes all memory as it was before the first launch
   std::function<std::string()> check;  // after the last one: empty, or what is wrong
   /// The other ranks give up once nobody can go on: their waits are over, and they launch nothing
   /// more. Then only their ends are checked.
   std::optional<Stop> stop;
+  /// Whether plain accesses of an address are looked at; if empty, all but those of threads' stacks
+  /// are. For accesses that the compiler reports.
+  std::function<bool(const void*)> watches;
   /// What an address is called in tables of steps.
   std::function<std::string(std::uintptr_t)> name;
 };
@@ -80,26 +84,31 @@ struct Result {
 
 /// Values of an atomic place: up to 128 bytes.
 using Value = std::array<std::uint64_t, 16>;
+using Update = std::function<std::optional<Value>(const Value&)>;
 using Clock = std::vector<std::uint32_t>;
 
 /// A store, or what was there first (thread -1).
 struct EventId {
   int thread = -1;
   std::uint32_t index = 0;
-  friend bool operator==(const EventId&, const EventId&) = default;
-  friend bool operator<(const EventId& a, const EventId& b) {
-    return a.thread != b.thread ? a.thread < b.thread : a.index < b.index;
-  }
+  friend auto operator<=>(const EventId&, const EventId&) = default;
 };
-/// What reads return, by the store that they read.
-using Choices = std::map<EventId, EventId>;
+/// A read, and the store that it returns. `exclusive`: the read stores, too, and nothing may come
+/// between.
+struct Choice {
+  EventId read, from;
+  bool exclusive = false;
+};
+using Choices = std::vector<Choice>;  // by rising `read`
 
 /// A thread of a block of a rank, in one launch after another.
 class Thread {
  public:
   const int rank;
   const unsigned block, thread;
+  const int number;                  // among all threads of the program
   unsigned blocks = 1, threads = 1;  // of the launch that it is in
+  bool in_explorer = false;          // for hooks, which the explorer's own code may call, too
 
  private:
   friend class Execution;
@@ -107,7 +116,6 @@ class Thread {
   Thread(int its_rank, unsigned its_block, unsigned its_thread, int its_number)
       : rank(its_rank), block(its_block), thread(its_thread), number(its_number) {}
 
-  const int number;
   std::unique_ptr<Fiber> fiber;
   bool running = false;         // in a launch, and not at its end
   Site at{};                    // its last word
@@ -117,7 +125,14 @@ class Thread {
   Clock view;           // the oldest value of each place that it may still read
   Clock released_known, released_view;  // at its last fence of release
   Clock pending_known, pending_view;    // what a fence of acquire would add
-  unsigned votes = 0;
+  /// What it was at the end of the last iteration of a loop, and what it did since.
+  struct Iteration {
+    std::uint32_t events = 0;
+    Clock known, caused, view, pending_known, pending_view;
+    std::vector<std::pair<std::size_t, std::size_t>> read;  // places, and the number of the value
+    std::vector<std::size_t> read_before;                   // the places of the one before
+    bool stored = false;
+  } iteration;
 };
 
 class Execution;
@@ -125,7 +140,9 @@ class Execution;
 /// Where words of kernels tell what they do, in the thread of a fiber.
 class Explorer {
  public:
-  explicit Explorer(std::size_t most_executions) : most_(most_executions) {}
+  /// `sample`: where there may be more, in no order, so that they are of all sorts.
+  explicit Explorer(std::size_t most_executions, bool sample = false)
+      : most_(most_executions), sample_(sample) {}
   ~Explorer();
   Result explore(const Program& program);
 
@@ -152,12 +169,14 @@ class Explorer {
   void plain(Thread& thread, const void* place, std::size_t bytes, bool stores, const Site& site);
   void plain_load(Thread& thread, void* to, const void* from, std::size_t bytes, const Site& site);
   void plain_store(Thread& thread, void* to, const void* from, std::size_t bytes, const Site& site);
-  /// The same by the thread that runs now, of the explorer that runs on the calling thread.
-  void plain_by_current(const void* place, std::size_t bytes, bool stores);
+  /// A load by the thread that runs now, of the explorer that runs on the calling thread.
+  static void plain_load_by_current(const void* place, std::size_t bytes);
   static Explorer*& of_thread() {
     thread_local Explorer* explorer = nullptr;
     return explorer;
   }
+  /// The execution that runs, while one of its threads does; else null.
+  Execution* execution() const { return current_; }
   /// Ends the execution: the thread has seen something wrong.
   [[noreturn]] void fail(Thread& thread, const std::string& what);
 
@@ -166,6 +185,7 @@ class Explorer {
   Weakening weakening(Thread& thread, Word word, const Site& site);
 
   std::size_t most_;
+  bool sample_;
   Mutant weakened_;
   std::set<Mutant> mutants_;
   std::set<std::pair<const char*, unsigned>> met_;  // lines, to look for new mutants once

@@ -33,6 +33,10 @@ class Fiber {
   /// Within the function: back to where it was resumed.
   void leave() { swapcontext(&inside_, &outside_); }
   bool done() const { return done_; }
+  bool has_on_stack(const void* place) const {
+    const auto* const byte = static_cast<const std::byte*>(place);
+    return byte >= stack_.data() && byte < stack_.data() + stack_.size();
+  }
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10;

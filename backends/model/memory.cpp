@@ -43,6 +43,35 @@ EventId Execution::next_event(Thread& thread) {
   return {thread.number, thread.events};
 }
 
+void Execution::pause(Thread& thread) {
+  Thread::Iteration& iteration = thread.iteration;
+  std::vector<std::size_t> places;
+  for (const auto& [place, value] : iteration.read) places.push_back(place);
+  // The first iteration may come after reads that don't come again.
+  if (!iteration.stored && places == iteration.read_before) {
+    for (std::uint32_t event = iteration.events + 1; event <= thread.events; ++event)
+      impossible_ = impossible_ || choice_of({thread.number, event}) != nullptr;
+    std::erase_if(reads_, [&](const Read& read) {
+      return read.event.thread == thread.number && read.event.index > iteration.events;
+    });
+    thread.events = iteration.events;
+    thread.known = iteration.known;
+    thread.caused = iteration.caused;
+    thread.view = iteration.view;
+    thread.pending_known = iteration.pending_known;
+    thread.pending_view = iteration.pending_view;
+  }
+  wait_until(thread, [&] {
+    return iteration.read.empty() || impossible_ ||
+           std::any_of(iteration.read.begin(), iteration.read.end(), [&](const auto& read) {
+             return places_[read.first].messages.size() > read.second + 1;
+           });
+  });
+  iteration = {
+      thread.events,       thread.known, thread.caused,     thread.view, thread.pending_known,
+      thread.pending_view, {},           std::move(places), false};
+}
+
 void Execution::touch(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores,
                       bool is_atomic) {
   const EventId event{thread.number, thread.events};
@@ -73,8 +102,11 @@ void Execution::touch(Thread& thread, std::uintptr_t address, std::size_t bytes,
 
 void Execution::plain(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores) {
   next_event(thread);
-  say(thread,
-      fmt::format("{} {} bytes at {}", stores ? "stores" : "loads", bytes, program_.name(address)));
+  thread.iteration.stored = thread.iteration.stored || stores;
+  say(thread, [&] {
+    return fmt::format("{} {} bytes at {}", stores ? "stores" : "loads", bytes,
+                       program_.name(address));
+  });
   touch(thread, address, bytes, stores, false);
 }
 
@@ -96,6 +128,7 @@ void Execution::store(Thread& thread, std::uintptr_t address, const void* value,
                       bool releases, bool exclusive) {
   const std::size_t number = place_of(address, bytes);
   Place& place = places_[number];
+  thread.iteration.stored = true;
   Message message;
   message.store = next_event(thread);
   std::memcpy(message.value.data(), value, bytes);
@@ -106,8 +139,10 @@ void Execution::store(Thread& thread, std::uintptr_t address, const void* value,
   raise_to(message.view, number, place.messages.size());
   touch(thread, address, bytes, true, true);
   raise_to(thread.view, number, place.messages.size());
-  say(thread, fmt::format("{}{} = {:x}", program_.name(address), releases ? " (release)" : "",
-                          message.value[0]));
+  say(thread, [&] {
+    return fmt::format("{}{} = {:x}", program_.name(address), releases ? " (release)" : "",
+                       message.value[0]);
+  });
   place.messages.push_back(std::move(message));
   std::memcpy(pointer_to(address), value, bytes);
 }
@@ -117,9 +152,9 @@ std::optional<std::size_t> Execution::choose(
     const Thread& thread, std::size_t number,
     const std::function<bool(const Value&)>& wanted) const {
   const Place& place = places_[number];
-  const auto choice = choices_.find({thread.number, thread.events + 1});
+  const Choice* const choice = choice_of({thread.number, thread.events + 1});
   for (std::size_t i = place.messages.size(); i-- > at(thread.view, number);)
-    if ((choice == choices_.end() || choice->second == place.messages[i].store) &&
+    if ((choice == nullptr || choice->from == place.messages[i].store) &&
         wanted(place.messages[i].value))
       return i;
   return {};
@@ -127,11 +162,9 @@ std::optional<std::size_t> Execution::choose(
 
 /// Whether another thread will read the store and overwrite it at once.
 bool Execution::is_reserved(const Thread& thread, EventId store) const {
-  return std::any_of(choices_.begin(), choices_.end(), [&](const auto& choice) {
-    const auto& [event, from] = choice;
-    return from == store && event.thread != thread.number &&
-           event.index > threads_[static_cast<std::size_t>(event.thread)]->events;
-  });
+  const auto found = reserved_.find(store);
+  return found != reserved_.end() && found->second.thread != thread.number &&
+         found->second.index > threads_[static_cast<std::size_t>(found->second.thread)]->events;
 }
 
 void Execution::read_from(Thread& thread, std::size_t number, std::size_t index, bool acquires) {
@@ -168,19 +201,21 @@ bool Execution::wait(Thread& thread, std::uintptr_t address, std::uint32_t at_le
   if (!wait_for_value(thread, [&] { return first().has_value(); })) return false;
   const std::size_t index = *first();
   note_awaited(thread, number, index, next_event(thread), wanted);
-  say(thread, fmt::format("waits for {} >= {:x}{}", program_.name(address), at_least,
-                          acquires ? " (acquire)" : ""));
+  say(thread, [&] {
+    return fmt::format("waits for {} >= {:x}{}", program_.name(address), at_least,
+                       acquires ? " (acquire)" : "");
+  });
   read_from(thread, number, index, acquires);
   touch(thread, address, sizeof(at_least), false, true);
   return true;
 }
 
 bool Execution::await(Thread& thread, std::uintptr_t address, void* value, std::size_t bytes,
-                      std::function<bool(const Value&)> wanted) {
+                      std::function<bool(const Value&)> wanted, bool acquires) {
   const std::size_t number = place_of(address, bytes);
   const bool there = wait_for_value(thread, [&] {
     if (choose(thread, number, wanted)) return true;
-    infeasible_ = infeasible_ || choices_.contains({thread.number, thread.events + 1});
+    infeasible_ = infeasible_ || choice_of({thread.number, thread.events + 1}) != nullptr;
     return false;
   });
   if (!there) return false;
@@ -189,35 +224,43 @@ bool Execution::await(Thread& thread, std::uintptr_t address, void* value, std::
   const EventId event = next_event(thread);
   const EventId from = places_[number].messages[index].store;
   std::memcpy(value, places_[number].messages[index].value.data(), bytes);
-  say(thread, fmt::format("reads {}: {:x}{}", program_.name(address),
-                          places_[number].messages[index].value[0],
-                          index + 1 == places_[number].messages.size() ? "" : ", not the newest"));
+  say(thread, [&] {
+    return fmt::format("reads {}: {:x}{}", program_.name(address),
+                       places_[number].messages[index].value[0],
+                       index + 1 == places_[number].messages.size() ? "" : ", not the newest");
+  });
   note_awaited(thread, number, index, event, wanted);
-  read_from(thread, number, index, false);
+  thread.iteration.read.emplace_back(number, index);
+  read_from(thread, number, index, acquires);
   reads_.push_back({event, number, oldest, from, std::move(wanted), thread.caused});
   touch(thread, address, bytes, false, true);
   return true;
 }
 
-std::uint32_t Execution::add_one(Thread& thread, std::uintptr_t address, bool orders) {
-  const std::size_t number = place_of(address, sizeof(std::uint32_t));
+Value Execution::update(Thread& thread, std::uintptr_t address, std::size_t bytes,
+                        const Update& change, bool acquires, bool releases) {
+  const std::size_t number = place_of(address, bytes);
+  // As memory has it: between launches a program may have stored it plainly.
+  const auto now = [&] {
+    Value value{};
+    std::memcpy(value.data(), pointer_to(address), bytes);
+    return value;
+  };
   wait_until(thread, [&] {
     const EventId last = places_[number].messages.back().store;
-    const auto choice = choices_.find({thread.number, thread.events + 1});
-    if (choice == choices_.end() ? !is_reserved(thread, last) : last == choice->second) return true;
-    infeasible_ = true;
-    return false;
+    const Choice* const choice = choice_of({thread.number, thread.events + 1});
+    const bool its_turn = choice == nullptr ? !is_reserved(thread, last) : last == choice->from;
+    if (!its_turn) infeasible_ = true;
+    return its_turn && change(now()).has_value();
   });
   const std::size_t index = places_[number].messages.size() - 1;
   const EventId event = next_event(thread);
-  // Between launches the program may have stored it plainly.
-  std::uint32_t before;
-  std::memcpy(&before, pointer_to(address), sizeof(before));
-  read_from(thread, number, index, orders);
+  const Value before = now(), after = *change(before);
+  read_from(thread, number, index, acquires);
   reads_.push_back({event, number, 0, places_[number].messages[index].store,
-                    [](const Value&) { return true; }, thread.caused, true});
-  const std::uint32_t after = before + 1;
-  store(thread, address, &after, sizeof(after), orders, true);
+                    [change](const Value& value) { return change(value).has_value(); },
+                    thread.caused, true});
+  store(thread, address, after.data(), bytes, releases, true);
   return before;
 }
 
@@ -229,7 +272,7 @@ void Execution::fence(Thread& thread, bool acquires) {
     thread.released_known = thread.known;
     thread.released_view = thread.view;
   }
-  say(thread, acquires ? "fence (acquire)" : "fence (release)");
+  say(thread, [&] { return std::string(acquires ? "fence (acquire)" : "fence (release)"); });
 }
 
 bool Execution::barrier(Thread& thread, bool flag) {
@@ -237,7 +280,7 @@ bool Execution::barrier(Thread& thread, bool flag) {
   meeting.all = meeting.all && flag;
   const unsigned round = meeting.round;
   ++meeting.arrived;
-  join(thread);
+  arrive(thread);
   wait_until(thread, [&] { return meeting.round != round; });
   raise_to(thread.known, meeting.joined_known);
   raise_to(thread.caused, meeting.joined_caused);
@@ -246,7 +289,7 @@ bool Execution::barrier(Thread& thread, bool flag) {
 }
 /// The thread has come to a barrier of its block, or to its end. As on GPUs, nobody waits for
 /// threads that have ended.
-void Execution::join(const Thread& thread) {
+void Execution::arrive(const Thread& thread) {
   Meeting& meeting = meetings_[{thread.rank, thread.block}];
   raise_to(meeting.known, thread.known);
   raise_to(meeting.caused, thread.caused);
@@ -264,15 +307,28 @@ void Execution::join(const Thread& thread) {
   ++meeting.round;
 }
 
+const Choice* Execution::choice_of(EventId read) const {
+  const auto found =
+      std::lower_bound(choices_.begin(), choices_.end(), read,
+                       [](const Choice& choice, EventId event) { return choice.read < event; });
+  return found != choices_.end() && found->read == read ? &*found : nullptr;
+}
+
 Choices Execution::graph() const {
   Choices all;
-  for (const Read& read : reads_) all.emplace(read.event, read.from);
+  for (const Read& read : reads_) all.push_back({read.event, read.from, read.exclusive});
+  std::sort(all.begin(), all.end(),
+            [](const Choice& a, const Choice& b) { return a.read < b.read; });
   return all;
 }
 
 /// All reads that do not come after the changed one stay as they are. That leads from any
 /// execution, read by read, to any other.
 std::vector<Choices> Execution::others() const {
+  std::vector<const Read*> sorted;
+  for (const Read& read : reads_) sorted.push_back(&read);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Read* a, const Read* b) { return a->event < b->event; });
   std::vector<Choices> all;
   for (const Read& read : reads_) {
     const Place& place = places_[read.place];
@@ -281,20 +337,20 @@ std::vector<Choices> Execution::others() const {
       if (message.store == read.from || is_known(message.caused, read.event) ||
           !read.wanted(message.value))
         continue;
+      // Another one that overwrites the same store has to come later, with all that follows it.
+      std::vector<EventId> later{read.event};
+      if (read.exclusive)
+        for (const Read& rival : reads_)
+          if (rival.exclusive && rival.place == read.place && rival.from == message.store)
+            later.push_back(rival.event);
       const auto stays = [&](const Read& other) {
-        if (is_known(other.caused, read.event)) return false;
-        if (!read.exclusive) return true;
-        // Another one that overwrites the same store has to come later, with all that follows it.
-        return std::none_of(reads_.begin(), reads_.end(), [&](const Read& rival) {
-          return rival.exclusive && rival.place == read.place && rival.from == message.store &&
-                 is_known(other.caused, rival.event);
-        });
+        return std::none_of(later.begin(), later.end(),
+                            [&](EventId event) { return is_known(other.caused, event); });
       };
-      Choices other;
-      for (const Read& kept : reads_)
-        if (stays(kept)) other.emplace(kept.event, kept.from);
-      other[read.event] = message.store;
-      all.push_back(std::move(other));
+      Choices& other = all.emplace_back();
+      for (const Read* kept : sorted)
+        if (kept == &read) other.push_back({read.event, message.store, read.exclusive});
+        else if (stays(*kept)) other.push_back({kept->event, kept->from, kept->exclusive});
     }
   }
   return all;

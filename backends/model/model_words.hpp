@@ -114,7 +114,7 @@ class KernelWords {
 
    private:
     static void look(const P* from) {
-      if (from != nullptr) Explorer::of_thread()->plain_by_current(from, sizeof(P), false);
+      if (from != nullptr) Explorer::plain_load_by_current(from, sizeof(P));
     }
     const P* from_[Count] = {};
   };

@@ -25,10 +25,10 @@ class Exploration {
   Exploration& operator=(const Exploration&) = delete;
   ~Exploration() { EXPECT_GE(scenarios_, at_least_); }
 
-  void explore(const Scenario& scenario) {
-    const auto begin = std::chrono::steady_clock::now();
-    model::Explorer explorer(20'000);
-    with_program(scenario, explorer, [&](const model::Program& program) {
+  void explore(const std::vector<Scenario>& scenarios) {
+    with_programs(scenarios, [&](const Scenario& scenario, model::Explorer& explorer,
+                                 const model::Program& program) {
+      const auto begin = std::chrono::steady_clock::now();
       const model::Result result = explorer.explore(program);
       EXPECT_EQ(result.failure.substr(0, 20'000), "") << scenario.describe();
       EXPECT_TRUE(result.complete) << scenario.describe();
@@ -45,14 +45,11 @@ class Exploration {
   }
 
   static void print() {
-    std::string text;
     for (const auto& [algorithm, sum] : sums())
-      text +=
-          fmt::format(R"({}{{"algorithm": "{}", "scenarios": {}, "executions": {}, "steps": {}, )"
-                      R"("seconds": {:.1f}}})",
-                      text.empty() ? "" : ",\n", algorithm, sum.scenarios, sum.executions,
-                      sum.steps, sum.seconds);
-    std::printf("[%s]\n", text.c_str());
+      fmt::print(R"({{"what": "`{}`", "scenarios": {}, "executions": {}, )"
+                 R"("steps": {}, "seconds": {:.1f}}},)"
+                 "\n",
+                 algorithm, sum.scenarios, sum.executions, sum.steps, sum.seconds);
   }
 
  private:
@@ -75,48 +72,62 @@ struct AtTheEnd final : testing::Environment {
 
 TEST(Model, EveryAlgorithm) {
   Exploration all(1000);
-  for (const Subject& subject : explored_algorithms())
-    for (const int ranks : {2, 3})
-      for (const LaunchShape shape : {one_thread, two_of_two})
+  for (const int ranks : {2, 3})
+    for (const LaunchShape shape : {one_thread, two_of_two}) {
+      std::vector<Scenario> scenarios;
+      for (const Subject& subject : explored_algorithms())
         for (const Where where : places)
           for (const auto& elements : counts)
-            if (fits(subject, where)) all.explore({{subject}, ranks, shape, elements, where});
+            if (fits(subject, where))
+              scenarios.push_back({{subject}, ranks, shape, elements, where});
+      all.explore(scenarios);
+    }
 }
 
 /// Kernels have cases for four ranks.
 TEST(Model, FourRanks) {
   Exploration all(50);
+  std::vector<Scenario> scenarios;
   for (const Subject& subject : explored_algorithms())
-    all.explore({{subject}, 4, {1, 2}, counts[0], Where::symmetric});
+    scenarios.push_back({{subject}, 4, {1, 2}, counts[0], Where::symmetric});
+  all.explore(scenarios);
 }
 
 TEST(Model, Groups) {
   Exploration all(100);
-  for (const Subject& subject : explored_algorithms())
-    for (const int ranks : {2, 3})
-      all.explore({{subject}, ranks, two_of_two, counts[0], Where::symmetric, 2, 3});
+  for (const int ranks : {2, 3}) {
+    std::vector<Scenario> scenarios;
+    for (const Subject& subject : explored_algorithms())
+      scenarios.push_back({{subject}, ranks, two_of_two, counts[0], Where::symmetric, 2, 3});
+    all.explore(scenarios);
+  }
 }
 
 /// Algorithms share slots, signals and counters.
 TEST(Model, TwoAlgorithmsInTurn) {
   Exploration all(1000);
   const std::vector<Subject> subjects = explored_algorithms();
+  std::vector<Scenario> scenarios;
   for (std::size_t i = 0; i < subjects.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      all.explore({{subjects[i], subjects[j]}, 2, two_of_two, {40, 20, 8}, Where::symmetric, 5});
+      scenarios.push_back(
+          {{subjects[i], subjects[j]}, 2, two_of_two, {40, 20, 8}, Where::symmetric, 5});
+  all.explore(scenarios);
 }
 
 /// A rank does nothing more after so many steps. The others give up and end, and none of their
 /// threads waits for one of its block that has left.
 TEST(Model, ARankStops) {
   Exploration all(1000);
-  for (const Subject& subject : explored_algorithms())
-    for (const int ranks : {2, 3})
+  for (const int ranks : {2, 3}) {
+    std::vector<Scenario> scenarios;
+    for (const Subject& subject : explored_algorithms())
       for (std::size_t steps = 1; steps < 200; steps += 13) {
-        Scenario scenario{{subject}, ranks, two_of_two, {40}, Where::symmetric, 2};
-        scenario.stop = model::Stop{static_cast<int>(steps) % ranks, steps};
-        all.explore(scenario);
+        scenarios.push_back({{subject}, ranks, two_of_two, {40}, Where::symmetric, 2});
+        scenarios.back().stop = model::Stop{static_cast<int>(steps) % ranks, steps};
       }
+    all.explore(scenarios);
+  }
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "backends/model/instantiate.hpp"
-#include "model/accesses.hpp"
 #include "support/forwarding_backend.hpp"
 
 namespace plait::test {
@@ -57,7 +56,6 @@ class Recording {
   }
   void clear() {
     for (const auto& blocks : blocks_) remove_memory(blocks.data());
-    on_access() = nullptr;
     launches_.clear();
     blocks_.clear();
   }
@@ -83,10 +81,7 @@ class Recording {
     }
     for (auto& [address, memory] : memory_)
       memory.before.assign(memory.address, memory.address + memory.bytes);
-    on_access() = [](const void* place, std::size_t bytes, bool stores) {
-      if (instance().find(place) != nullptr)
-        model::Explorer::of_thread()->plain_by_current(place, bytes, stores);
-    };
+    program.watches = [this](const void* place) { return find(place) != nullptr; };
     program.reset = [this] {
       for (const auto& [address, memory] : memory_)
         std::memcpy(memory.address, memory.before.data(), memory.bytes);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "model/recorder.hpp"
+#include "support/aged.hpp"
 #include "support/environment.hpp"
 #include "support/ranks.hpp"
 
@@ -119,7 +120,10 @@ class Buffers {
     std::free(memory_);
   }
 
+  /// A barrier has no buffers. Its program stores here before every other one, and there before
+  /// the others; after it, peers read what was stored.
   float* send(const Step& step) const {
+    if (step.collective() == Collective::barrier) return memory_ + (step.call % 2 == 0 ? 0 : each_);
     return where_ == Where::in_place && step.many_received() && !step.many_sent()
                ? memory_ + static_cast<std::size_t>(rank_) * step.count
                : memory_;
@@ -142,8 +146,10 @@ class Buffers {
 /// A rank's calls, and what its program does between them.
 class Rank {
  public:
-  Rank(Communicator& comm, const Scenario& s) : s_(s), comm_(comm) {
+  Rank(Communicator& comm, const Scenario& s, std::vector<const Rank*>& all)
+      : s_(s), comm_(comm), all_(all) {
     for (int part = 0; part < s.grouped; ++part) buffers_.emplace_back(comm, s);
+    all[static_cast<std::size_t>(comm.rank())] = this;
   }
 
   void record() {
@@ -154,15 +160,18 @@ class Rank {
       for (int part = 0; part < s_.grouped; ++part) {
         const Step what = step(call, part);
         const Buffers& buffers = buffers_[static_cast<std::size_t>(part)];
-        comm_.enqueue({.collective = what.collective(),
-                       .type = DataType::f32,
-                       .count = what.count,
-                       .root = what.root},
-                      buffers.send(what), buffers.recv(what), {},
-                      {.algorithm = what.subject.algorithm,
-                       // Calls of a shape of their own do not share launches.
-                       .blocks = s_.grouped > 1 ? 0 : s_.shape.blocks,
-                       .threads = s_.grouped > 1 ? 0 : s_.shape.threads});
+        CallOptions options{.algorithm = what.subject.algorithm};
+        if (s_.grouped == 1 && what.collective() != Collective::barrier) {
+          options.blocks = s_.shape.blocks;  // calls of a shape of their own share no launches
+          options.threads = s_.shape.threads;
+        }
+        if (what.collective() == Collective::barrier) comm_.barrier({}, options);
+        else
+          comm_.enqueue({.collective = what.collective(),
+                         .type = DataType::f32,
+                         .count = what.count,
+                         .root = what.root},
+                        buffers.send(what), buffers.recv(what), {}, options);
       }
       if (group) group->end();
     }
@@ -172,7 +181,8 @@ class Rank {
  private:
   Step step(int call, int part) const {
     const auto number = static_cast<std::size_t>(call * s_.grouped + part);
-    return {s_.subjects[number % s_.subjects.size()], s_.ranks, static_cast<int>(number),
+    const Subject& subject = s_.subjects[number % s_.subjects.size()];
+    return {s_.age == 0 ? subject : twin_of(subject), s_.ranks, static_cast<int>(number),
             static_cast<int>(number) % s_.ranks, s_.counts[number % s_.counts.size()]};
   }
   void add_use(int call) {
@@ -185,14 +195,24 @@ class Rank {
   }
   void look(model::KernelWords& words, int call, int part) const {
     const Step what = step(call, part);
-    if (!what.receives(comm_.rank())) return;
-    const float* const recv = buffers_[static_cast<std::size_t>(part)].recv(what);
-    for (std::size_t i = 0; i < what.received(); ++i) {
-      words.explorer().plain(words.its_thread(), recv + i, sizeof(float), false, {});
-      if (const float wanted = what.value(comm_.rank(), i); recv[i] != wanted)
-        words.explorer().fail(words.its_thread(), fmt::format("call {}: element {} is {}, not {}",
-                                                              call, i, recv[i], wanted));
+    const auto number = static_cast<std::size_t>(part);
+    if (what.collective() == Collective::barrier) {
+      // Other collectives do not keep ranks from storing the next input.
+      if (s_.subjects.size() > 1) return;
+      for (const Rank* peer : all_)
+        for (std::size_t i = 0; i < what.count; ++i)
+          look_at(words, call, peer->buffers_[number].send(what) + i,
+                  what.input(peer->comm_.rank(), i));
+    } else if (what.receives(comm_.rank())) {
+      for (std::size_t i = 0; i < what.received(); ++i)
+        look_at(words, call, buffers_[number].recv(what) + i, what.value(comm_.rank(), i));
     }
+  }
+  static void look_at(model::KernelWords& words, int call, const float* element, float wanted) {
+    words.explorer().plain(words.its_thread(), element, sizeof(float), false, {});
+    if (*element != wanted)
+      words.explorer().fail(words.its_thread(),
+                            fmt::format("call {}: {}, not {}", call, *element, wanted));
   }
   void fill(model::KernelWords& words, int call, int part) const {
     const Step what = step(call, part);
@@ -205,6 +225,7 @@ class Rank {
 
   const Scenario& s_;
   Communicator& comm_;
+  std::vector<const Rank*>& all_;
   std::vector<Buffers> buffers_;
 };
 
@@ -223,48 +244,56 @@ std::string Scenario::describe() const {
   return text;
 }
 
-std::string with_program(const Scenario& s, model::Explorer& explorer,
-                         const std::function<void(const model::Program&)>& body) {
-  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", little_scratch);
-  std::string refused;
+void with_programs(const std::vector<Scenario>& scenarios, const UseProgram& use) {
+  const Scenario& first = scenarios.front();
+  // Little more than the least, so that a few elements already take several rounds.
+  const std::size_t scratch_bytes = std::size_t{first.age == 0 ? 2u : 4u} << 20;
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", std::to_string(scratch_bytes));
   Recording& recording = Recording::instance();
-  recording.most = s.shape;
-  std::barrier<> all(s.ranks);
-  run_ranks(s.ranks,
-            [&](Communicator& comm, int rank) {
-              Rank its(comm, s);
-              all.arrive_and_wait();
-              if (rank == 0) recording.on = true;
-              all.arrive_and_wait();
-              std::string refusal;
-              try {
-                its.record();
-              } catch (const Error& error) {
-                refusal = error.what();
-              }
-              all.arrive_and_wait();
-              if (rank == 0) {
-                recording.on = false;
-                refused = refusal;
-                if (refusal.empty()) {
-                  model::Program program =
-                      recording.program(explorer, [] { return std::string(); });
-                  program.stop = s.stop;
-                  body(program);
-                }
-                recording.clear();
-              }
-              all.arrive_and_wait();
+  recording.most = first.shape;
+  std::barrier<> all(first.ranks);
+  std::vector<const Rank*> members(static_cast<std::size_t>(first.ranks));
+  const auto record = [&](Communicator& comm, const Scenario& s) {
+    Rank its(comm, s, members);
+    if (s.age != 0) make_old(comm, twin_of(s.subjects.front()), s.age, scratch_bytes);
+    all.arrive_and_wait();
+    if (comm.rank() == 0) recording.on = true;
+    all.arrive_and_wait();
+    bool refused = false;  // by all ranks
+    try {
+      its.record();
+    } catch (const Error&) {
+      refused = true;
+    }
+    all.arrive_and_wait();
+    if (comm.rank() == 0) {
+      recording.on = false;
+      if (!refused) {
+        model::Explorer explorer(20'000);
+        model::Program program = recording.program(explorer, [] { return std::string(); });
+        program.stop = s.stop;
+        use(s, explorer, program);
+        program.reset();  // memory is as if nothing had been launched
+      }
+      recording.clear();
+    }
+    all.arrive_and_wait();
+  };
+  run_ranks(first.ranks,
+            [&](Communicator& comm, int) {
+              for (const Scenario& scenario : scenarios) record(comm, scenario);
             },
             {.backend = BackendKind::cuda});
-  return refused;
 }
 
+bool is_explored(const Subject& subject) {
+  return subject.algorithm != "copy_engine" && !subject.algorithm.ends_with("_copy");
+}
 std::vector<Subject> explored_algorithms() {
-  std::vector<Subject> explored;
-  for (const Subject& subject : all_algorithms())
-    if (subject.algorithm != "copy_engine" && !subject.algorithm.ends_with("_copy"))
-      explored.push_back(subject);
+  std::vector<Subject> explored = all_algorithms();
+  for (const char* name : {"barrier", "dissemination"})
+    explored.emplace_back(Collective::barrier, name);
+  std::erase_if(explored, [](const Subject& subject) { return !is_explored(subject); });
   return explored;
 }
 bool fits(const Subject& subject, Where where) {
@@ -273,6 +302,7 @@ bool fits(const Subject& subject, Where where) {
     case Collective::gather:
     case Collective::scatter:
     case Collective::send_recv:
+    case Collective::barrier:
       return false;
     default:
       return true;

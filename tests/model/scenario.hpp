@@ -21,22 +21,22 @@ struct Scenario {
   Where where = Where::symmetric;
   int calls = 3;
   int grouped = 1;        // so many at once, in a group
-  std::uint32_t age = 0;  // of counters and signals before the first call
+  std::uint32_t age = 0;  // of counters and signals before the first call; of those in `aged`
   std::optional<model::Stop> stop{};
 
   std::string describe() const;
 };
 
-/// Least scratch memory for `ranks`, so that a few elements already take several rounds.
-inline constexpr const char* little_scratch = "2M";
+using UseProgram = std::function<void(const Scenario&, model::Explorer&, const model::Program&)>;
 
-/// `body(program)` once all ranks have recorded the scenario's calls, and between them a program
-/// that looks at each element of the results, and stores the next input. Returns why a call was
-/// refused.
-std::string with_program(const Scenario& scenario, model::Explorer& explorer,
-                         const std::function<void(const model::Program&)>& body);
+/// Calls `use` with the program of each scenario whose calls are not refused: what all ranks have
+/// recorded, and between the calls a program that looks at each element of the results, and stores
+/// the next input. The scenarios have the same number of ranks and the same shape, and share
+/// communicators, because to create these takes most of the time.
+void with_programs(const std::vector<Scenario>& scenarios, const UseProgram& use);
 
-/// All algorithms within a node that are kernels: no copies by copy engines.
+/// Algorithms within a node that are kernels: no copies by copy engines.
+bool is_explored(const Subject& subject);
 std::vector<Subject> explored_algorithms();
 /// In place in symmetric memory, buffers of a rooted collective have different offsets.
 bool fits(const Subject& subject, Where where);
