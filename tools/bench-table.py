@@ -18,8 +18,8 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- bench-table: explored, data/FILE.json -->
     <!-- end -->
 
-The table of choices is described below; the last one has what the tests of tests/model print. In the first two, a column is a collective, and a cell the two
-times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
+The table of choices is described below; the last one has what the tests of tests/model print. In
+the first two, a column is a collective, and a cell the two times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
 kind of memory. In the fourth, a row is an algorithm or a peer. In the fifth, a row is a number of
 ranks with a name, and a cell a time in microseconds or, from 16 MB on, the bus bandwidth. There the
 peers of one library share a row, which has the fastest, and so do `others`, the algorithms that are
