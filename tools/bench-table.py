@@ -19,13 +19,14 @@ bench-table.py --page PAGE.md... [--check]: renews the tables between comments i
     <!-- end -->
 
 The table of choices is described below; the last one has what the tests of tests/model print. In
-the first two, a column is a collective, and a cell the two times and their ratio. Of several peers the fastest counts. In the third, a column is a type and a
-kind of memory. In the fourth, a row is an algorithm or a peer. In the fifth, a row is a number of
-ranks with a name, and a cell a time in microseconds or, from 16 MB on, the bus bandwidth. There the
-peers of one library share a row, which has the fastest, and so do `others`, the algorithms that are
-not named. Peers have the memory that their name says, so the memory selects among the others.
-Results are out of place unless the comment says `in place`. With --check nothing is written, and
-the exit code is 1 if a table is not what it would be.
+the first two, a column is a collective, and a cell the two times and their ratio. Of several peers
+the fastest counts. In the third, a column is a type and a kind of memory. In the fourth, a row is
+an algorithm or a peer. In the fifth, a row is a number of ranks with a name, and a cell a time in
+microseconds or, from 16 MB on, the bus bandwidth. There the peers of one library share a row, which
+has the fastest, and so do `others`, the algorithms that are not named. Peers have the memory that
+their name says, so the memory selects among the others. Results are out of place unless the comment
+says `in place`. With --check nothing is written, and the exit code is 1 if a table is not what it
+would be.
 
 bench-table.py --choice FILE.json...: how good Plait's own choice is, in files of `plait-bench
 --algorithms all`. A cell is a collective, size, type, memory and placement. Its ratio is the time
