@@ -178,7 +178,8 @@ cuda_compiles() {
     mapfile -t targets < <(gpu_objects build-cuda cuda.cu cuda)
   fi
   cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
-  ctest --preset cuda -R '^flash_ptx$' 2>&1 | tee "$logs/cuda"  # reads the PTX: no GPU is needed
+  # They read the PTX: no GPU is needed.
+  ctest --preset cuda -R '^(flash_ptx|cuda_words)$' 2>&1 | tee "$logs/cuda"
   [ $gpu_kernels = all ] || return 0
   local bytes
   bytes=$(stat -Lc %s build-cuda/lib/libplait.so)
@@ -225,7 +226,7 @@ hip_compiles_changes() {
   sentinels=$(cd build-hip/CMakeFiles/plait.dir/kernels && printf '%s\n' *_sentinel.hip.o)
   tests/hip/isa_test.sh library "$clang" "$hip_architectures" build-hip/kernels.hip.o \
     --fences "$(paste -sd, <<<"${sentinels//.hip.o/}")"
-  ctest --preset hip -R '^hip_isa\.(rules|probes)$' 2>&1 | tee "$logs/hip"
+  ctest --preset hip -R '^hip_isa\.(rules|probes|words)$' 2>&1 | tee "$logs/hip"
 }
 
 # Compiles the HIP backend's host code for HIP's NVIDIA platform: only the files that differ from
@@ -424,8 +425,8 @@ fuzz() { PLAIT_FUZZ_SECONDS=${PLAIT_FUZZ_SECONDS:-$fuzz_seconds} tools/fuzz.sh; 
 readonly kernels='^algorithms/.*\.hpp$|^backends/device/|(^|/)kernel\.hpp$|^cmake/PlaitKernels'
 readonly by_files=(
   "documentation ^docs/|\.md$|^include/|^cmake/PlaitDocs"
-  "cuda          $kernels|^backends/(gpu|cuda)/|^tests/cuda/|^cmake/PlaitCuda"
-  "hip           $kernels|^backends/(gpu|hip)/|^tests/hip/|^cmake/PlaitHip|^tools/rocm-root"
+  "cuda          $kernels|^backends/(gpu|cuda)/|^tests/(cuda|words)/|^cmake/PlaitCuda"
+  "hip           $kernels|^backends/(gpu|hip)/|^tests/(hip|words)/|^cmake/PlaitHip|^tools/rocm-root"
   "race_tests    $kernels|^backends/host/|^(core|symm_mem|transport|communicator)/.*\.[ch]pp$"
   "fuzz          ^tests/fuzz/|^communicator/selection/|^(symm_mem|bootstrap)/|^interop/c/"
   "address_tests ^(bootstrap|symm_mem|core)/.*\.[ch]pp$|^communicator/groups/|^backends/host/"

@@ -76,6 +76,7 @@ class Execution {
   Value update(Thread& thread, std::uintptr_t address, std::size_t bytes, const Update& change,
                bool acquires, bool releases);
   void fence(Thread& thread, bool acquires);
+  void acquire(Thread& thread, std::uintptr_t address, std::size_t bytes);
   bool barrier(Thread& thread, bool flag);
   void plain(Thread& thread, std::uintptr_t address, std::size_t bytes, bool stores);
   /// Ends an iteration of a loop that waits for others. If it has only read, it has never been, and

@@ -141,6 +141,11 @@ void Explorer::fence(Thread& thread, bool acquires, const Site& site) {
   if (weakening(thread, acquires ? Word::acquire : Word::release, site) == Weakening::none)
     current_->fence(thread, acquires);
 }
+void Explorer::acquire(Thread& thread, const void* place, std::size_t bytes, const Site& site) {
+  const Inside inside(thread);
+  if (weakening(thread, Word::acquire, site) == Weakening::none)
+    current_->acquire(thread, reinterpret_cast<std::uintptr_t>(place), bytes);
+}
 bool Explorer::barrier(Thread& thread, bool flag, const Site& site) {
   const Inside inside(thread);
   if (weakening(thread, Word::barrier, site) != Weakening::none) return flag;

@@ -165,6 +165,8 @@ class Explorer {
   /// An acquire and a release.
   std::uint32_t add_one(Thread& thread, std::uint32_t* word, const Site& site);
   void fence(Thread& thread, bool acquires, const Site& site);
+  /// An acquire of what the thread has last read here, as of a load once more.
+  void acquire(Thread& thread, const void* place, std::size_t bytes, const Site& site);
   bool barrier(Thread& thread, bool flag, const Site& site);
   void plain(Thread& thread, const void* place, std::size_t bytes, bool stores, const Site& site);
   void plain_load(Thread& thread, void* to, const void* from, std::size_t bytes, const Site& site);

@@ -275,6 +275,12 @@ void Execution::fence(Thread& thread, bool acquires) {
   say(thread, [&] { return std::string(acquires ? "fence (acquire)" : "fence (release)"); });
 }
 
+void Execution::acquire(Thread& thread, std::uintptr_t address, std::size_t bytes) {
+  const std::size_t number = place_of(address, bytes);
+  read_from(thread, number, at(thread.view, number), true);
+  say(thread, [&] { return fmt::format("acquires {}", program_.name(address)); });
+}
+
 bool Execution::barrier(Thread& thread, bool flag) {
   Meeting& meeting = meetings_[{thread.rank, thread.block}];
   meeting.all = meeting.all && flag;

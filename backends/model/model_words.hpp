@@ -168,7 +168,10 @@ class KernelWords {
     for (std::uint64_t& word : slot->word) explorer_.empty(thread_, &word, sizeof(word), at);
   }
   void release(Site at = Site::current()) { explorer_.fence(thread_, false, at); }
-  void acquire(const Marked*, Site at = Site::current()) { explorer_.fence(thread_, true, at); }
+  void acquire(const Marked* slot, Site at = Site::current()) {
+    for (const std::uint64_t& word : slot->word)
+      explorer_.acquire(thread_, &word, sizeof(word), at);
+  }
 
   void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live,
            Site at = Site::current()) {

@@ -80,7 +80,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--probes",
         action="store_true",
-        help="the kernels are those of probes.hip: check each word's exact sequence",
+        help="the kernels are those of tests/words/probes.hpp: check each word's exact sequence",
     )
     parser.add_argument(
         "--expect",
@@ -96,10 +96,10 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def rules_for(function: Function, arguments: argparse.Namespace) -> list[tuple[str, Rule]]:
-    if arguments.probes:
-        return EVERYWHERE + PROBES.get(function.symbol, [])
     rules = EVERYWHERE + [("acquire", signals_unheard)]
-    if function.family in arguments.fences:
+    if arguments.probes:
+        rules = EVERYWHERE + PROBES.get(function.symbol, [])
+    if function.family in arguments.fences or function.symbol == "probe_release":
         rules = [(name, fence if rule is release else rule) for name, rule in rules]
     if function.family in arguments.packs:
         rules = rules + [("width", moves_packs)]

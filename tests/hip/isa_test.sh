@@ -5,6 +5,8 @@
 #     a file of this build
 #   isa_test.sh probes CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR
 #     each word of backends/device/device.hpp, by itself
+#   isa_test.sh words CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR
+#     the same beside the table of words in docs/invariants.md
 #   isa_test.sh wrong CLANG ARCHITECTURES ROCM_ROOT SOURCE_DIR [NAME...]
 #     each of wrong_words.hpp is found, by the right rule
 set -euo pipefail
@@ -55,12 +57,13 @@ major_version() { "$1" --version | sed -nE 's/.*LLVM version ([0-9]+).*/\1/p'; }
 
 check() { python3 "$here/check_isa.py" --objdump "$objdump" "$@"; }
 
-compile_probes() {  # ARCHITECTURE OUTPUT [options]
-  local arch=$1 output=$2
-  shift 2
+compile_probes() {  # ARCHITECTURE OUTPUT HEADER ISA [options]
+  local arch=$1 output=$2 header=$3 isa=$4
+  shift 4
   "$clang" -x hip --offload-arch="$arch" --rocm-path="$rocm" -std=c++20 -O3 -ffp-contract=off \
     -I"$source" -I"$source/include" \
-    --offload-device-only --no-gpu-bundle-output "$@" -o "$output" "$source/tests/hip/probes.hip"
+    -include hip/hip_runtime.h "-DPLAIT_ISA_HEADER=\"$header\"" "-DPLAIT_ISA=plait::$isa" \
+    --offload-device-only --no-gpu-bundle-output "$@" -o "$output" "$source/tests/words/probes.hpp"
 }
 
 check_library() { check --arch "$architectures" "$@"; }
@@ -68,9 +71,18 @@ check_library() { check --arch "$architectures" "$@"; }
 check_probes() {
   local arch
   for arch in ${architectures//,/ }; do
-    compile_probes "$arch" "$temporary/probes.$arch"
+    compile_probes "$arch" "$temporary/probes.$arch" backends/hip/gcn.hpp hip::Gcn
   done
   check --probes --arch "$architectures" "$temporary"/probes.*
+}
+
+check_words() {
+  local arch
+  for arch in ${architectures//,/ }; do
+    compile_probes "$arch" "$temporary/words.s" backends/hip/gcn.hpp hip::Gcn -S
+    "$source/tests/words/check_words.py" "$source/docs/invariants.md" "${arch%%:*}" \
+      "$temporary/words.s"
+  done
 }
 
 check_wrong() {
@@ -84,7 +96,7 @@ check_wrong() {
         *) fail "$arch: only gfx90a and gfx942 have rules" ;;
       esac
       [ "$rules" != - ] || continue
-      compile_probes "$arch" "$temporary/wrong" "-DPLAIT_WRONG=$name" \
+      compile_probes "$arch" "$temporary/wrong" tests/hip/wrong_words.hpp "wrong::$name" \
         "-DPLAIT_WRITE_BACK=\"$write_back\""
       printf '%-20s' "$name"
       if [[ $rules == *\? ]] && check --probes "$temporary/wrong" >"$temporary/right"; then
@@ -101,7 +113,7 @@ check_wrong() {
 }
 
 [ $# -ge 4 ] ||
-  fail "usage: isa_test.sh library|probes|wrong CLANG ARCHITECTURES ...; see the head of this file"
+  fail "usage: isa_test.sh library|probes|words|wrong CLANG ARCHITECTURES ...; see the head of this file"
 command=$1 clang=$2 architectures=$3
 shift 3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -110,10 +122,10 @@ trap 'rm -rf "$temporary"' EXIT
 objdump=$(find_objdump)
 case $command in
   library) check_library "$@" ;;
-  probes | wrong)
+  probes | words | wrong)
     rocm=$1 source=$2
     shift 2
     "check_$command" "$@"
     ;;
-  *) fail "$command: library, probes or wrong" ;;
+  *) fail "$command: library, probes, words or wrong" ;;
 esac

@@ -1,4 +1,4 @@
-"""Rules for the kernels of probes.hip.
+"""Rules for the kernels of tests/words/probes.hpp.
 
 Each of these is one word of backends/device/device.hpp, so the whole sequence is known.
 """

@@ -1,4 +1,4 @@
-// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles probes.hip with each,
+// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles tests/words/probes.hpp
 // and says which rule must find it. PLAIT_WRITE_BACK is the instruction that writes the caches back
 // at system scope.
 #pragma once

@@ -76,7 +76,8 @@ class Pull {
                                               : static_cast<std::int32_t>(seen - epoch) >= 0;
         },
         Site::current());
-    if (bug_ != Bug::no_acquire) dev.acquire(nullptr);
+    if (bug_ != Bug::no_acquire)
+      dev.explorer().acquire(dev.its_thread(), word, sizeof(*word), Site::current());
   }
   static std::uint32_t load(KernelWords& dev, const std::uint32_t* from) {
     std::uint32_t value = 0;

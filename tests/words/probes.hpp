@@ -1,19 +1,12 @@
-// One small kernel for each word of backends/device/device.hpp, so that probe_rules.py can check a
-// word's instructions one by one. Never run. With -DPLAIT_WRONG=name, the same kernels on accesses
-// that are wrong on purpose (wrong_words.hpp): the check must find out.
-#include <hip/hip_runtime.h>
+// One small kernel for each word of backends/device/device.hpp, to read its instructions one by one.
+// Never run. PLAIT_ISA in PLAIT_ISA_HEADER has the accesses: those of a target, or some that are
+// wrong on purpose (tests/hip/wrong_words.hpp), which the check must find.
+#include PLAIT_ISA_HEADER
 
 #include "backends/device/pack.hpp"
 #include "backends/gpu/gpu_words.hpp"
-#include "backends/hip/gcn.hpp"
 
-#if defined(PLAIT_WRONG)
-#include "tests/hip/wrong_words.hpp"
-using Isa = plait::wrong::PLAIT_WRONG;
-#else
-using Isa = plait::hip::Gcn;
-#endif
-
+using Isa = PLAIT_ISA;
 using plait::Packet;
 using plait::PacketData;
 using plait::Waiting;
@@ -102,4 +95,38 @@ PLAIT_PROBE probe_stage(const Watch watch, const Pack* from, Pack* to, std::size
     staging.wait_pending<1>();
     words.store(to + i + words.threads(), staging.load(1));
   }
+}
+
+PLAIT_PROBE probe_arrive(const Watch watch, std::uint32_t* word, std::uint32_t* before) {
+  Words words(watch);
+  before[words.thread()] = words.arrive(word);
+}
+
+PLAIT_PROBE probe_put_marked(const Watch watch, plait::Marked* slots, plait::Marked data) {
+  Words words(watch);
+  words.put(slots + words.thread(), data);
+}
+PLAIT_PROBE probe_take(const Watch watch, const plait::Marked* slots, std::uint32_t number,
+                       plait::Marked* result) {
+  Words words(watch);
+  const plait::Marked* const from[1] = {slots + words.thread()};
+  const Waiting who[1] = {{1, number}};
+  plait::Marked data[1];
+  if (words.take(from, data, 1u, number, who)) result[words.thread()] = data[0];
+}
+PLAIT_PROBE probe_empty(const Watch watch, plait::Marked* slots) {
+  Words words(watch);
+  words.empty(slots + words.thread());
+}
+PLAIT_PROBE probe_release(const Watch watch, Pack* data, Pack value, plait::Marked* slots) {
+  Words words(watch);
+  words.store(data + words.thread(), value);
+  words.release();
+  words.empty(slots + words.thread());
+}
+PLAIT_PROBE probe_acquire(const Watch watch, const plait::Marked* slots, const Pack* data,
+                          Pack* result) {
+  Words words(watch);
+  words.acquire(slots + words.thread());
+  words.store(result + words.thread(), words.load(data + words.thread()));
 }
