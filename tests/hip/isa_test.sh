@@ -113,7 +113,7 @@ check_wrong() {
 }
 
 [ $# -ge 4 ] ||
-  fail "usage: isa_test.sh library|probes|words|wrong CLANG ARCHITECTURES ...; see the head of this file"
+  fail "usage: isa_test.sh COMMAND CLANG ARCHITECTURES ...; see the head of this file"
 command=$1 clang=$2 architectures=$3
 shift 3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

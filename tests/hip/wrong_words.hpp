@@ -1,6 +1,6 @@
-// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles tests/words/probes.hpp
-// and says which rule must find it. PLAIT_WRITE_BACK is the instruction that writes the caches back
-// at system scope.
+// Accesses for AMD GPUs that are wrong, each in one way: isa_test.sh compiles
+// tests/words/probes.hpp with each, and says which rule must find it. PLAIT_WRITE_BACK is the
+// instruction that writes the caches back at system scope.
 #pragma once
 #include <cstdint>
 

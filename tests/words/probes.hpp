@@ -1,6 +1,6 @@
-// One small kernel for each word of backends/device/device.hpp, to read its instructions one by one.
-// Never run. PLAIT_ISA in PLAIT_ISA_HEADER has the accesses: those of a target, or some that are
-// wrong on purpose (tests/hip/wrong_words.hpp), which the check must find.
+// One small kernel for each word of backends/device/device.hpp, to read its instructions one by
+// one. Never run. PLAIT_ISA in PLAIT_ISA_HEADER has the accesses: those of a target, or some that
+// are wrong on purpose (tests/hip/wrong_words.hpp), which the check must find.
 #include PLAIT_ISA_HEADER
 
 #include "backends/device/pack.hpp"
