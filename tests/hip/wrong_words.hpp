@@ -62,12 +62,15 @@ struct release_late : Gcn {
 // Acquire.
 
 struct acquire_missing : Gcn {
+  using Gcn::acquire;
   __device__ static void acquire() {}
 };
 struct acquire_workgroup : Gcn {
+  using Gcn::acquire;
   __device__ static void acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); }
 };
 struct acquire_agent : Gcn {
+  using Gcn::acquire;
   __device__ static void acquire() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
 };
 
