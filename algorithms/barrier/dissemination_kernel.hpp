@@ -35,8 +35,9 @@ struct Kernel {
     constexpr unsigned way = 0;
     const int rank = a.channels.rank, ranks = a.channels.ranks;
     const BlockChannels channels(a.channels, dev.block());
+    // Uniform: with a branch of each thread, the compiler for AMD makes ways without an acquire.
     const auto wait = [&](const ChannelWait& w, int peer, std::uint32_t round) {
-      return dev.wait(w.word, w.at_least, {peer, round});
+      return dev.uniform(dev.wait(w.word, w.at_least, {peer, round}) ? 1u : 0u) != 0;
     };
     const auto signal = [&](const ChannelSignal& s) { dev.signal(s.word, s.value); };
     std::uint32_t round = 0;
