@@ -176,9 +176,9 @@ void Execution::say(const Thread& thread, const std::function<std::string()>& wh
   }
   if (!notes_) return;
   std::string text = what();
-  if (thread.at.line() != 0) {
-    const std::string_view file(thread.at.file_name());
-    text += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), thread.at.line());
+  if (thread.at.line != 0) {
+    const std::string_view file(thread.at.file_name);
+    text += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), thread.at.line);
   }
   table_.push_back({thread.number, std::move(text)});
 }

@@ -72,8 +72,8 @@ Result Explorer::explore(const Program& program) {
 /// Also notes the word, with all ways to weaken it.
 Weakening Explorer::weakening(Thread& thread, Word word, const Site& site) {
   thread.at = site;
-  Mutant mutant{site.file_name(), site.line(), word, Weakening::none};
-  if (met_.emplace(site.file_name(), site.line() * 16 + static_cast<unsigned>(word)).second) {
+  Mutant mutant{site.file_name, site.line, word, Weakening::none};
+  if (met_.emplace(site.file_name, site.line * 16 + static_cast<unsigned>(word)).second) {
     const auto add = [&](Weakening how) {
       mutant.how = how;
       mutants_.insert(mutant);

@@ -21,8 +21,8 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <source_location>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -60,8 +60,14 @@ struct Program {
   std::function<std::string(std::uintptr_t)> name;
 };
 
-/// Where a word of a kernel stands in the source.
-using Site = std::source_location;
+/// Where a word of a kernel stands in the source. (std::source_location is too new for clang 14.)
+struct Site {
+  const char* file_name = "";
+  unsigned line = 0;
+  static Site here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 /// How a word is weakened, for a test of the explorer itself and of what is explored. `one_early`:
 /// it waits for the value before.
@@ -72,7 +78,10 @@ struct Mutant {
   unsigned line = 0;
   Word word{};
   Weakening how = Weakening::none;
-  auto operator<=>(const Mutant&) const = default;
+  friend bool operator==(const Mutant&, const Mutant&) = default;
+  friend bool operator<(const Mutant& a, const Mutant& b) {
+    return std::tie(a.file, a.line, a.word, a.how) < std::tie(b.file, b.line, b.word, b.how);
+  }
 };
 
 struct Result {
@@ -91,7 +100,10 @@ using Clock = std::vector<std::uint32_t>;
 struct EventId {
   int thread = -1;
   std::uint32_t index = 0;
-  friend auto operator<=>(const EventId&, const EventId&) = default;
+  friend bool operator==(const EventId&, const EventId&) = default;
+  friend bool operator<(const EventId& a, const EventId& b) {
+    return std::tie(a.thread, a.index) < std::tie(b.thread, b.index);
+  }
 };
 /// A read, and the store that it returns. `exclusive`: the read stores, too, and nothing may come
 /// between.

@@ -42,10 +42,14 @@ class KernelWords {
   unsigned threads() const { return thread_.threads; }
 
   // Each word knows the line that calls it.
-  void sync(Site at = Site::current()) { explorer_.barrier(thread_, true, at); }
-  bool all(bool flag, Site at = Site::current()) { return explorer_.barrier(thread_, flag, at); }
+  void sync(Site at = {__builtin_FILE(), __builtin_LINE()}) {
+    explorer_.barrier(thread_, true, at);
+  }
+  bool all(bool flag, Site at = {__builtin_FILE(), __builtin_LINE()}) {
+    return explorer_.barrier(thread_, flag, at);
+  }
   std::byte* block_memory() const { return memory_.shared; }
-  std::uint32_t arrive(std::uint32_t* word, Site at = Site::current()) {
+  std::uint32_t arrive(std::uint32_t* word, Site at = {__builtin_FILE(), __builtin_LINE()}) {
     return explorer_.add_one(thread_, word, at);
   }
 
@@ -76,13 +80,15 @@ class KernelWords {
   };
 
   template <class T, std::size_t Bytes>
-  Pack<T, Bytes> load(const Pack<T, Bytes>* p, Site at = Site::current()) const {
+  Pack<T, Bytes> load(const Pack<T, Bytes>* p,
+                      Site at = {__builtin_FILE(), __builtin_LINE()}) const {
     Pack<T, Bytes> value;
     explorer_.plain_load(thread_, &value, p, Bytes, at);
     return value;
   }
   template <class T, std::size_t Bytes>
-  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value, Site at = Site::current()) const {
+  void store(Pack<T, Bytes>* p, const Pack<T, Bytes>& value,
+             Site at = {__builtin_FILE(), __builtin_LINE()}) const {
     explorer_.plain_store(thread_, p, &value, Bytes, at);
   }
   template <class T>
@@ -119,14 +125,17 @@ class KernelWords {
     const P* from_[Count] = {};
   };
 
-  void signal(std::uint32_t* slot, std::uint32_t value, Site at = Site::current()) {
+  void signal(std::uint32_t* slot, std::uint32_t value,
+              Site at = {__builtin_FILE(), __builtin_LINE()}) {
     explorer_.store(thread_, slot, &value, sizeof(value), true, at);
   }
-  bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting, Site at = Site::current()) {
+  bool wait(const std::uint32_t* slot, std::uint32_t at_least, Waiting,
+            Site at = {__builtin_FILE(), __builtin_LINE()}) {
     return explorer_.wait(thread_, slot, at_least, at);
   }
 
-  void put(Packet* packet, PacketData data, std::uint32_t flag, Site at = Site::current()) {
+  void put(Packet* packet, PacketData data, std::uint32_t flag,
+           Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (int half = 0; half < 2; ++half) {
       const std::uint64_t word = data.word[half] | std::uint64_t{flag} << 32;
       explorer_.store(thread_, half_of(packet, half), &word, sizeof(word), false, at);
@@ -134,7 +143,8 @@ class KernelWords {
   }
   template <int Max>
   bool get(const Packet* const (&packets)[Max], PacketData (&data)[Max], unsigned wanted,
-           std::uint32_t flag, const Waiting (&)[Max], Site at = Site::current()) {
+           std::uint32_t flag, const Waiting (&)[Max],
+           Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (int i = 0; i < Max; ++i)
       for (int half = 0; half < 2; ++half) {
         if ((wanted >> i & 1u) == 0) continue;
@@ -148,13 +158,13 @@ class KernelWords {
     return true;
   }
 
-  void put(Marked* slot, const Marked& data, Site at = Site::current()) {
+  void put(Marked* slot, const Marked& data, Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (int i = 0; i < 2; ++i)
       explorer_.store(thread_, &slot->word[i], &data.word[i], sizeof(data.word[i]), false, at);
   }
   template <int Max>
   bool take(const Marked* const (&slots)[Max], Marked (&data)[Max], unsigned wanted, std::uint32_t,
-            const Waiting (&)[Max], Site at = Site::current()) {
+            const Waiting (&)[Max], Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (int i = 0; i < Max; ++i)
       for (int half = 0; half < 2; ++half)
         if ((wanted >> i & 1u) != 0 &&
@@ -164,17 +174,19 @@ class KernelWords {
           return false;
     return true;
   }
-  void empty(Marked* slot, Site at = Site::current()) {
+  void empty(Marked* slot, Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (std::uint64_t& word : slot->word) explorer_.empty(thread_, &word, sizeof(word), at);
   }
-  void release(Site at = Site::current()) { explorer_.fence(thread_, false, at); }
-  void acquire(const Marked* slot, Site at = Site::current()) {
+  void release(Site at = {__builtin_FILE(), __builtin_LINE()}) {
+    explorer_.fence(thread_, false, at);
+  }
+  void acquire(const Marked* slot, Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (const std::uint64_t& word : slot->word)
       explorer_.acquire(thread_, &word, sizeof(word), at);
   }
 
   void put(Line* line, const LineShare<16>& share, std::uint32_t flag, bool live,
-           Site at = Site::current()) {
+           Site at = {__builtin_FILE(), __builtin_LINE()}) {
     if (!live) return;
     Line whole;
     std::memcpy(whole.word, share.word, sizeof(whole));
@@ -183,7 +195,8 @@ class KernelWords {
   }
   template <int Max>
   bool get(const Line* const (&lines)[Max], LineShare<16> (&shares)[Max], unsigned wanted,
-           std::uint32_t flag, const Waiting (&)[Max], Site at = Site::current()) {
+           std::uint32_t flag, const Waiting (&)[Max],
+           Site at = {__builtin_FILE(), __builtin_LINE()}) {
     for (int i = 0; i < Max; ++i)
       if ((wanted >> i & 1u) != 0 &&
           !explorer_.await(

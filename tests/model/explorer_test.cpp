@@ -48,17 +48,17 @@ class Litmus {
     return *this;
   }
   void store(Thread& thread, int to, std::uint32_t value, bool releases = false) {
-    explorer.store(thread, &word[to], &value, sizeof(value), releases, Site::current());
+    explorer.store(thread, &word[to], &value, sizeof(value), releases, Site::here());
   }
   void read(Thread& thread, int from) {
     std::uint32_t value = 0;
     explorer.await(
         thread, &word[from], &value, sizeof(value), [](const Value&) { return true; },
-        Site::current());
+        Site::here());
     (*reads_)[static_cast<std::size_t>(thread.rank)].push_back(value);
   }
   void plain(Thread& thread, int at, bool stores) {
-    explorer.plain(thread, &word[at], sizeof(word[at]), stores, Site::current());
+    explorer.plain(thread, &word[at], sizeof(word[at]), stores, Site::here());
   }
 
  private:
@@ -128,7 +128,7 @@ TEST(Explorer, FindsEachExecutionOnce) {
 
 TEST(Explorer, CountsInEveryOrder) {
   Litmus litmus;
-  const auto add = [](Litmus& l, Thread& t) { l.explorer.add_one(t, &l.word[0], Site::current()); };
+  const auto add = [](Litmus& l, Thread& t) { l.explorer.add_one(t, &l.word[0], Site::here()); };
   litmus.run({add, add, add});
   EXPECT_EQ(litmus.result.executions, 6u);
 }
@@ -142,13 +142,13 @@ INSTANTIATE_TEST_SUITE_P(All, MessagePassing,
 TEST_P(MessagePassing, IsARaceUnlessBothOrder) {
   const bool releases = GetParam().first, acquires = GetParam().second;
   Litmus litmus;
-  const Site there = Site::current();
+  const Site there = Site::here();
   if (!acquires)
-    litmus.explorer.weaken({there.file_name(), there.line(), Word::wait, Weakening::to_relaxed});
+    litmus.explorer.weaken({there.file_name, there.line, Word::wait, Weakening::to_relaxed});
   litmus.run({[&](Litmus& l, Thread& t) {
                 l.plain(t, 0, true);
                 const std::uint32_t one = 1;
-                l.explorer.store(t, &l.word[1], &one, sizeof(one), releases, Site::current());
+                l.explorer.store(t, &l.word[1], &one, sizeof(one), releases, Site::here());
               },
               [&](Litmus& l, Thread& t) {
                 l.explorer.wait(t, &l.word[1], 1, there);
@@ -160,7 +160,7 @@ TEST_P(MessagePassing, IsARaceUnlessBothOrder) {
 
 TEST(Explorer, FindsWaitsWithoutEnd) {
   Litmus litmus;
-  litmus.run({[](Litmus& l, Thread& t) { l.explorer.wait(t, &l.word[0], 2, Site::current()); },
+  litmus.run({[](Litmus& l, Thread& t) { l.explorer.wait(t, &l.word[0], 2, Site::here()); },
               [](Litmus& l, Thread& t) { l.store(t, 0, 1); }});
   EXPECT_THAT(litmus.result.failure, HasSubstr("nobody can go on: rank 0 block 0 thread 0"));
   EXPECT_THAT(litmus.result.failure, HasSubstr("| 0 | 1 | 0 | 0 | word 0 = 1 (explorer_test.cpp:"));
@@ -184,7 +184,7 @@ TEST(Explorer, FindsValuesThatAreLost) {
     };
     const auto await = [&](Litmus& l, Thread& t, int from, std::uint32_t wanted) {
       std::uint32_t value = 0;
-      l.explorer.await(t, &l.word[from], &value, sizeof(value), is(wanted), Site::current());
+      l.explorer.await(t, &l.word[from], &value, sizeof(value), is(wanted), Site::here());
     };
     litmus.run({[&](Litmus& l, Thread& t) {
                   l.store(t, 0, 1);
@@ -206,15 +206,15 @@ TEST(Explorer, KnowsFences) {
     Litmus litmus;
     litmus.run({[&](Litmus& l, Thread& t) {
                   l.plain(t, 0, true);
-                  if (fences) l.explorer.fence(t, false, Site::current());
+                  if (fences) l.explorer.fence(t, false, Site::here());
                   l.store(t, 1, 1);
                 },
                 [&](Litmus& l, Thread& t) {
                   std::uint32_t value = 0;
                   l.explorer.await(
                       t, &l.word[1], &value, sizeof(value),
-                      [](const Value& v) { return v[0] != 0; }, Site::current());
-                  if (fences) l.explorer.fence(t, true, Site::current());
+                      [](const Value& v) { return v[0] != 0; }, Site::here());
+                  if (fences) l.explorer.fence(t, true, Site::here());
                   l.plain(t, 0, false);
                 }});
     EXPECT_EQ(litmus.result.failure.empty(), fences);

@@ -172,7 +172,7 @@ model::Result explore(const HostProgram& host, std::size_t most, bool sample) {
   program.check = [] { return std::string(); };
   program.name = [](std::uintptr_t address) { return fmt::format("{:x}", address); };
   Explorer explorer(most, sample);
-  const model::Result result = explorer.explore(program);
+  model::Result result = explorer.explore(program);
   give_back_all();
   return result;
 }

@@ -60,7 +60,7 @@ class Pull {
  private:
   void tell(KernelWords& dev, std::uint32_t* word, std::uint32_t epoch) const {
     dev.explorer().store(dev.its_thread(), word, &epoch, sizeof(epoch), bug_ != Bug::no_release,
-                         Site::current());
+                         Site::here());
   }
   void hear(KernelWords& dev, const std::uint32_t* word, std::uint32_t epoch) const {
     if (bug_ != Bug::no_acquire && bug_ != Bug::unsigned_epochs) {
@@ -75,9 +75,9 @@ class Pull {
           return bug_ == Bug::unsigned_epochs ? seen >= epoch
                                               : static_cast<std::int32_t>(seen - epoch) >= 0;
         },
-        Site::current());
+        Site::here());
     if (bug_ != Bug::no_acquire)
-      dev.explorer().acquire(dev.its_thread(), word, sizeof(*word), Site::current());
+      dev.explorer().acquire(dev.its_thread(), word, sizeof(*word), Site::here());
   }
   static std::uint32_t load(KernelWords& dev, const std::uint32_t* from) {
     std::uint32_t value = 0;

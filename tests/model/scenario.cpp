@@ -180,10 +180,11 @@ class Rank {
 
  private:
   Step step(int call, int part) const {
-    const auto number = static_cast<std::size_t>(call * s_.grouped + part);
+    const int its_number = call * s_.grouped + part;
+    const auto number = static_cast<std::size_t>(its_number);
     const Subject& subject = s_.subjects[number % s_.subjects.size()];
-    return {s_.age == 0 ? subject : twin_of(subject), s_.ranks, static_cast<int>(number),
-            static_cast<int>(number) % s_.ranks, s_.counts[number % s_.counts.size()]};
+    return {s_.age == 0 ? subject : twin_of(subject), s_.ranks, its_number, its_number % s_.ranks,
+            s_.counts[number % s_.counts.size()]};
   }
   void add_use(int call) {
     Recording::instance().add(comm_.rank(), {{1, 1}, [this, call](model::KernelWords& words) {
