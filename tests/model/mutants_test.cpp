@@ -1,34 +1,10 @@
 // Is enough explored? Each ordering word of the kernels is weakened once, and must then be found.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <set>
-#include <string>
+#include "model/mutants.hpp"
 
 #include "model/scenario.hpp"
 
 namespace plait::test {
 namespace {
-
-using model::Mutant;
-
-std::string line_of(const Mutant& mutant) {
-  std::ifstream file(mutant.file);
-  std::string line;
-  for (unsigned i = 0; i < mutant.line; ++i) std::getline(file, line);
-  return line.substr(std::min(line.find_first_not_of(' '), line.size()));
-}
-std::string describe(const Mutant& mutant) {
-  static constexpr const char* words[] = {"signal",  "wait",    "arrive", "barrier",
-                                          "release", "acquire", "get",    "empty"};
-  static constexpr const char* ways[] = {"", "relaxed", "left out", "one early"};
-  return fmt::format("{}:{}: {} {}: {}", mutant.file, mutant.line,
-                     words[static_cast<int>(mutant.word)], ways[static_cast<int>(mutant.how)],
-                     line_of(mutant));
-}
 
 /// Words that nothing needs here, and why they stay.
 bool is_explained(const Mutant& mutant) {
@@ -39,22 +15,8 @@ bool is_explained(const Mutant& mutant) {
          line_of(mutant).find("dev_.signal(offers(") == 0;
 }
 
-TEST(Mutants, AreAllFound) {
-  std::set<Mutant> met, found;
-  const UseProgram explore = [&](const Scenario& scenario, model::Explorer& explorer,
-                                 const model::Program& program) {
-    ASSERT_EQ(explorer.explore(program).failure, "") << scenario.describe();
-    std::set<Mutant> left;
-    std::set_difference(explorer.mutants().begin(), explorer.mutants().end(), found.begin(),
-                        found.end(), std::inserter(left, left.end()));
-    for (const Mutant& mutant : left) {
-      // The words of this target are made of others.
-      if (mutant.file.find("backends/model/") != std::string::npos) continue;
-      met.insert(mutant);
-      explorer.weaken(mutant);
-      if (!explorer.explore(program).failure.empty()) found.insert(mutant);
-    }
-  };
+TEST(MutantsOfAlgorithms, AreAllFound) {
+  Mutants mutants;
   for (const int ranks : {3, 2, 4})
     for (const LaunchShape shape : {LaunchShape{1, 3}, LaunchShape{2, 2}}) {
       std::vector<Scenario> scenarios;
@@ -69,12 +31,14 @@ TEST(Mutants, AreAllFound) {
                 subject.algorithm == "pairwise_push" && grouped == 1 ? 6000 : 100;
             scenarios.push_back({{subject}, ranks, shape, {40, 24, many, 8}, where, 4, grouped});
           }
-      with_programs(scenarios, explore);
+      with_programs(scenarios, [&](const Scenario& scenario, model::Explorer& explorer,
+                                   const model::Program& program) {
+        SCOPED_TRACE(scenario.describe());
+        mutants.look_at(explorer, program);
+      });
     }
-  for (const Mutant& mutant : met)
-    EXPECT_NE(found.contains(mutant), is_explained(mutant)) << describe(mutant);
-  EXPECT_GT(met.size(), 80u);
-  std::printf("%zu mutants, %zu found\n", met.size(), found.size());
+  mutants.expect_all_found(is_explained);
+  EXPECT_GT(mutants.met(), 80u);
 }
 
 }  // namespace

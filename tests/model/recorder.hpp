@@ -145,6 +145,12 @@ class RecordedRange final : public ReservedRange {
   std::byte* mine_ = nullptr;
 };
 
+/// What a recorder's kernels are.
+struct RecordedKernel {
+  model::ModelKernel model;
+  const void* host;
+};
+
 class Recorder final : public HostAsCuda {
  public:
   explicit Recorder(int ordinal) : HostAsCuda(ordinal, "recorder " + std::to_string(ordinal)) {
@@ -174,12 +180,13 @@ class Recorder final : public HostAsCuda {
     const auto* const found = KernelTable<model::ModelKernel>::instance().find(family, type);
     if (host == nullptr || found == nullptr) return nullptr;
     const std::lock_guard lock(mutex_);
-    return handles_.try_emplace(found, std::make_unique<Handle>(Handle{*found, host}))
+    return handles_
+        .try_emplace(found, std::make_unique<RecordedKernel>(RecordedKernel{*found, host}))
         .first->second.get();
   }
   void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
               const Watch& watch, NativeStream stream) override {
-    const auto& handle = *static_cast<const Handle*>(kernel);
+    const auto& handle = *static_cast<const RecordedKernel*>(kernel);
     if (!Recording::instance().on)
       return HostAsCuda::launch(handle.host, shape, args, bytes, watch, stream);
     // With the alignment of any arguments.
@@ -192,14 +199,10 @@ class Recorder final : public HostAsCuda {
   }
 
  private:
-  struct Handle {
-    model::ModelKernel model;
-    KernelHandle host;
-  };
   std::string rank() const { return std::to_string(info_.ordinal); }
 
   mutable std::mutex mutex_;
-  mutable std::map<const void*, std::unique_ptr<Handle>> handles_;
+  mutable std::map<const void*, std::unique_ptr<RecordedKernel>> handles_;
 };
 
 }  // namespace plait::test

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <barrier>
 #include <cstdlib>
 
 #include "model/recorder.hpp"
@@ -245,40 +244,49 @@ std::string Scenario::describe() const {
   return text;
 }
 
+void record_and_use(Communicator& comm, std::barrier<>& all, const std::function<void()>& record,
+                    const std::function<void(model::Explorer&, model::Program&)>& use) {
+  Recording& recording = Recording::instance();
+  all.arrive_and_wait();
+  if (comm.rank() == 0) recording.on = true;
+  all.arrive_and_wait();
+  bool refused = false;
+  try {
+    record();
+  } catch (const Error&) {
+    refused = true;
+  }
+  all.arrive_and_wait();
+  if (comm.rank() == 0) {
+    recording.on = false;
+    if (!refused) {
+      model::Explorer explorer(20'000);
+      model::Program program = recording.program(explorer, [] { return std::string(); });
+      use(explorer, program);
+      program.reset();  // memory is as if nothing had been launched
+    }
+    recording.clear();
+  }
+  all.arrive_and_wait();
+}
+
 void with_programs(const std::vector<Scenario>& scenarios, const UseProgram& use) {
   const Scenario& first = scenarios.front();
   // Little more than the least, so that a few elements already take several rounds.
   const std::size_t scratch_bytes = std::size_t{first.age == 0 ? 2u : 4u} << 20;
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", std::to_string(scratch_bytes));
-  Recording& recording = Recording::instance();
-  recording.most = first.shape;
+  Recording::instance().most = first.shape;
   std::barrier<> all(first.ranks);
   std::vector<const Rank*> members(static_cast<std::size_t>(first.ranks));
   const auto record = [&](Communicator& comm, const Scenario& s) {
     Rank its(comm, s, members);
     if (s.age != 0) make_old(comm, twin_of(s.subjects.front()), s.age, scratch_bytes);
-    all.arrive_and_wait();
-    if (comm.rank() == 0) recording.on = true;
-    all.arrive_and_wait();
-    bool refused = false;  // by all ranks
-    try {
-      its.record();
-    } catch (const Error&) {
-      refused = true;
-    }
-    all.arrive_and_wait();
-    if (comm.rank() == 0) {
-      recording.on = false;
-      if (!refused) {
-        model::Explorer explorer(20'000);
-        model::Program program = recording.program(explorer, [] { return std::string(); });
-        program.stop = s.stop;
-        use(s, explorer, program);
-        program.reset();  // memory is as if nothing had been launched
-      }
-      recording.clear();
-    }
-    all.arrive_and_wait();
+    record_and_use(
+        comm, all, [&] { its.record(); },
+        [&](model::Explorer& explorer, model::Program& program) {
+          program.stop = s.stop;
+          use(s, explorer, program);
+        });
   };
   run_ranks(first.ranks,
             [&](Communicator& comm, int) {

@@ -1,5 +1,6 @@
 // Calls of the ranks of a communicator, recorded as a program for the explorer.
 #pragma once
+#include <barrier>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,6 +35,12 @@ using UseProgram = std::function<void(const Scenario&, model::Explorer&, const m
 /// the next input. The scenarios have the same number of ranks and the same shape, and share
 /// communicators, because to create these takes most of the time.
 void with_programs(const std::vector<Scenario>& scenarios, const UseProgram& use);
+
+/// For others: keeps what `record` of all ranks launches, and what they add to the recording; then
+/// rank 0 calls `use`. Collective; `all` is for all ranks. If a rank's `record` throws an Error, so
+/// does that of all, and nothing is used.
+void record_and_use(Communicator& comm, std::barrier<>& all, const std::function<void()>& record,
+                    const std::function<void(model::Explorer&, model::Program&)>& use);
 
 /// Algorithms within a node that are kernels: no copies by copy engines.
 bool is_explored(const Subject& subject);

@@ -1,0 +1,189 @@
+// Kernels of a program's own in all executions: signals, barriers, sums and totals, and collectives
+// that end in a function.
+#include "model/own_targets.hpp"
+// After the targets.
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "model/mutants.hpp"
+#include "model/scenario.hpp"
+#include "plait/kernel.hpp"
+#include "plait/rows.hpp"
+#include "support/environment.hpp"
+#include "support/ranks.hpp"
+
+namespace plait::test {
+namespace {
+
+constexpr int calls = 3;
+constexpr unsigned elements = 3;  // of a block and its thread
+
+/// Each block stores into its part of the next rank's memory, and says so; waits for the rank
+/// before, and adds what that has stored to the sums of its block and of all. Then all store into
+/// their own memory, and read what another thread of the next rank has stored.
+struct PassOn {
+  template <class Here>
+  PLAIT_DEVICE void operator()(Here& here, PeerView<std::uint32_t> view, const std::uint32_t* from,
+                               std::uint64_t* of_block, std::uint64_t* total) const {
+    const std::size_t count = elements * here.stride();
+    for (std::size_t i = here.index(); i < count; i += here.stride())
+      view[view.after()][i] = from[i];
+    here.signal(view.after(), 2);
+    if (!here.wait(view.before(), 2)) return;
+    std::uint64_t sums[1] = {};
+    for (std::size_t i = here.index(); i < count; i += here.stride()) sums[0] += view.own()[i];
+    std::uint64_t whole[1] = {sums[0]};
+    if (!here.barrier()) return;
+    for (std::size_t i = here.index(); i < count; i += here.stride()) view.own()[i] = from[i] + 1;
+    if (!here.barrier()) return;
+    const std::size_t mirrored = here.index() - here.thread() + here.threads() - 1 - here.thread();
+    for (std::size_t i = mirrored; i < count; i += here.stride()) sums[0] += view[view.after()][i];
+    if (!here.barrier()) return;
+    if (!here.sum(sums)) return;
+    if (here.thread() == 0) of_block[here.block()] = sums[0];
+    here.total(whole, total);
+  }
+};
+
+/// The function of rows: half of each sum.
+struct Half {
+  float* to;  // [row][columns]
+  template <class Row>
+  PLAIT_DEVICE void operator()(Row& row) const {
+    row.each([&](auto piece, auto& values) {
+      for (unsigned i = 0; i < Row::width; ++i)
+        to[row.number() * row.columns() + piece.column + i] = values[i] / 2;
+    });
+  }
+};
+
+template <class T>
+T input(int rank, int call, std::size_t i) {
+  return static_cast<T>((rank * 31 + call * 17 + static_cast<int>(i) * 3) % 61);
+}
+
+/// A rank's program between calls.
+class Program {
+ public:
+  Program(Communicator& comm) : comm_(comm) {}
+  void add(const std::function<void(Program&)>& body) {
+    Recording::instance().add(comm_.rank(), {{1, 1}, [this, body](model::KernelWords& words) {
+                                               words_ = &words;
+                                               body(*this);
+                                             }});
+  }
+  template <class T>
+  void store(T* to, T value) {
+    words_->explorer().plain_store(words_->its_thread(), to, &value, sizeof(T), {});
+  }
+  template <class T>
+  void expect(const T* from, T wanted, const char* what) {
+    T value{};
+    words_->explorer().plain_load(words_->its_thread(), &value, from, sizeof(T), {});
+    if (value != wanted) words_->explorer().fail(words_->its_thread(), what);
+  }
+
+ private:
+  Communicator& comm_;
+  model::KernelWords* words_ = nullptr;
+};
+
+void explore_all(int ranks, LaunchShape shape,
+                 const std::function<void(Communicator&, std::barrier<>&)>& body) {
+  Recording::instance().most = shape;
+  std::barrier<> all(ranks);
+  run_ranks(ranks, [&](Communicator& comm, int) { body(comm, all); },
+            {.backend = BackendKind::cuda});
+}
+/// Each word weakened must be found, too.
+Mutants& mutants() {
+  static Mutants all;
+  return all;
+}
+void expect_no_failure(model::Explorer& explorer, const model::Program& program) {
+  const model::Result result = explorer.explore(program);
+  EXPECT_EQ(result.failure.substr(0, 10'000), "");
+  EXPECT_TRUE(result.complete);
+  fmt::print("{} executions, {} steps\n", result.executions, result.steps);
+  mutants().look_at(explorer, program);
+}
+
+TEST(OwnKernels, HaveSignalsBarriersAndSums) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "2M");
+  // Sums of more than 32 threads take another step.
+  for (const int ranks : {2, 3})
+    for (const LaunchShape shape : {LaunchShape{1, 1}, LaunchShape{2, 2}, LaunchShape{1, 34}})
+      explore_all(ranks, shape, [&](Communicator& comm, std::barrier<>& all) {
+        const std::size_t blocks = shape.blocks, count = elements * blocks * shape.threads;
+        const auto window = comm.allocate<std::uint32_t>(count);
+        const auto own = comm.allocate<std::uint32_t>(count);
+        const auto results = comm.allocate<std::uint64_t>(blocks + 1);
+        Program program(comm);
+        const auto sum = [=](int rank, int call, std::size_t block) {
+          std::uint64_t all_of_it = 0;
+          for (std::size_t i = 0; i < count; ++i)
+            if (block == blocks || i / shape.threads % blocks == block)
+              all_of_it += input<std::uint32_t>(rank, call, i);
+          return all_of_it;
+        };
+        record_and_use(
+            comm, all,
+            [&] {
+              for (int call = 0; call <= calls; ++call) {
+                program.add([&, call](Program& p) {
+                  for (std::size_t block = 0; call > 0 && block <= blocks; ++block) {
+                    std::uint64_t wanted = 0;
+                    for (int rank = 0; rank < ranks; ++rank) wanted += sum(rank, call - 1, block);
+                    if (block < blocks)  // of both parts
+                      wanted = 2 * wanted + static_cast<unsigned>(ranks) * count / blocks;
+                    p.expect(results.data() + block, wanted, "a sum is wrong");
+                  }
+                  for (std::size_t i = 0; i < count; ++i)
+                    p.store(own.data() + i, input<std::uint32_t>(comm.rank(), call, i));
+                });
+                if (call < calls)
+                  launch(comm, {}, shape, PassOn{}, view_of(comm, window), own.data(),
+                         results.data(), results.data() + blocks);
+              }
+            },
+            expect_no_failure);
+      });
+}
+
+TEST(OwnKernels, EndCollectivesInAFunction) {
+  constexpr std::size_t columns = 24;
+  for (const int ranks : {2, 3})
+    for (const auto by : {RowsBy::packets, RowsBy::one_shot, RowsBy::two_shot})
+      explore_all(ranks, {2, 2}, [&](Communicator& comm, std::barrier<>& all) {
+        const std::size_t rows = 5, count = rows * columns;
+        const auto from = comm.allocate<float>(count), to = comm.allocate<float>(count);
+        Program program(comm);
+        record_and_use(
+            comm, all,
+            [&] {
+              for (int call = 0; call <= calls; ++call) {
+                program.add([&, call](Program& p) {
+                  for (std::size_t i = 0; call > 0 && i < count; ++i) {
+                    float wanted = 0;
+                    for (int rank = 0; rank < ranks; ++rank)
+                      wanted += input<float>(rank, call - 1, i);
+                    p.expect(to.data() + i, wanted / 2, "a row is wrong");
+                  }
+                  for (std::size_t i = 0; i < count; ++i)
+                    p.store(from.data() + i, input<float>(comm.rank(), call, i));
+                });
+                if (call < calls)
+                  all_reduce_rows(comm, {}, from.data(), rows, columns, Half{to.data()}, by);
+              }
+            },
+            expect_no_failure);
+      });
+}
+
+TEST(OwnKernels, HaveNoNeedlessWords) {
+  mutants().expect_all_found([](const Mutant&) { return false; });
+}
+
+}  // namespace
+}  // namespace plait::test
