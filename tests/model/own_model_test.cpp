@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <chrono>
 
 #include "model/mutants.hpp"
 #include "model/scenario.hpp"
@@ -66,7 +67,7 @@ T input(int rank, int call, std::size_t i) {
 /// A rank's program between calls.
 class Program {
  public:
-  Program(Communicator& comm) : comm_(comm) {}
+  explicit Program(Communicator& comm) : comm_(comm) {}
   void add(const std::function<void(Program&)>& body) {
     Recording::instance().add(comm_.rank(), {{1, 1}, [this, body](model::KernelWords& words) {
                                                words_ = &words;
@@ -101,16 +102,40 @@ Mutants& mutants() {
   static Mutants all;
   return all;
 }
-void expect_no_failure(model::Explorer& explorer, const model::Program& program) {
-  const model::Result result = explorer.explore(program);
-  EXPECT_EQ(result.failure.substr(0, 10'000), "");
-  EXPECT_TRUE(result.complete);
-  fmt::print("{} executions, {} steps\n", result.executions, result.steps);
-  mutants().look_at(explorer, program);
-}
+/// Explores the programs of a test, and prints what that took as model_test.cpp does.
+class Exploration {
+ public:
+  explicit Exploration(const char* what) : what_(what) {}
+  ~Exploration() {
+    fmt::print(R"({{"what": "{}", "scenarios": {}, "executions": {}, )"
+               R"("steps": {}, "seconds": {:.1f}}},)"
+               "\n",
+               what_, scenarios_, executions_, steps_, seconds_);
+  }
+  Exploration(const Exploration&) = delete;
+  Exploration& operator=(const Exploration&) = delete;
+  void operator()(model::Explorer& explorer, const model::Program& program) {
+    const auto begin = std::chrono::steady_clock::now();
+    const model::Result result = explorer.explore(program);
+    EXPECT_EQ(result.failure.substr(0, 10'000), "");
+    EXPECT_TRUE(result.complete);
+    ++scenarios_;
+    executions_ += result.executions;
+    steps_ += result.steps;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    seconds_ += seconds.count();
+    mutants().look_at(explorer, program);
+  }
+
+ private:
+  const char* what_;
+  std::size_t scenarios_ = 0, executions_ = 0, steps_ = 0;
+  double seconds_ = 0;
+};
 
 TEST(OwnKernels, HaveSignalsBarriersAndSums) {
   const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "2M");
+  Exploration exploration("own kernel with signals, barriers, sums, a total");
   // Sums of more than 32 threads take another step.
   for (const int ranks : {2, 3})
     for (const LaunchShape shape : {LaunchShape{1, 1}, LaunchShape{2, 2}, LaunchShape{1, 34}})
@@ -147,38 +172,59 @@ TEST(OwnKernels, HaveSignalsBarriersAndSums) {
                          results.data(), results.data() + blocks);
               }
             },
-            expect_no_failure);
+            std::ref(exploration));
       });
 }
 
+/// Five rows of sums, of own sums, or of each rank.
+void explore_rows(Exploration& exploration, Collective collective, int ranks, RowsBy by) {
+  constexpr std::size_t columns = 24, rows = 5, all_of_one = rows * columns;
+  explore_all(ranks, {2, 2}, [&](Communicator& comm, std::barrier<>& all) {
+    const auto many = static_cast<std::size_t>(ranks) * all_of_one;
+    const std::size_t sent = collective == Collective::reduce_scatter ? many : all_of_one,
+                      received = collective == Collective::all_gather ? many : all_of_one;
+    const auto from = comm.allocate<float>(many), to = comm.allocate<float>(many);
+    const auto wanted = [=, rank = comm.rank()](int call, std::size_t i) {
+      if (collective == Collective::all_gather)
+        return input<float>(static_cast<int>(i / all_of_one), call, i % all_of_one);
+      const std::size_t first = sent == many ? static_cast<std::size_t>(rank) * all_of_one : 0;
+      float sum = 0;
+      for (int peer = 0; peer < ranks; ++peer) sum += input<float>(peer, call, first + i);
+      return sum;
+    };
+    const auto call_rows = [&] {
+      const Half half{to.data()};
+      if (collective == Collective::all_gather)
+        all_gather_rows(comm, {}, from.data(), rows, columns, half, by);
+      else if (collective == Collective::reduce_scatter)
+        reduce_scatter_rows(comm, {}, from.data(), rows, columns, half, by);
+      else all_reduce_rows(comm, {}, from.data(), rows, columns, half, by);
+    };
+    Program program(comm);
+    record_and_use(
+        comm, all,
+        [&] {
+          for (int call = 0; call <= calls; ++call) {
+            program.add([&, call](Program& p) {
+              for (std::size_t i = 0; call > 0 && i < received; ++i)
+                p.expect(to.data() + i, wanted(call - 1, i) / 2, "a row is wrong");
+              for (std::size_t i = 0; i < sent; ++i)
+                p.store(from.data() + i, input<float>(comm.rank(), call, i));
+            });
+            if (call < calls) call_rows();
+          }
+        },
+        std::ref(exploration));
+  });
+}
 TEST(OwnKernels, EndCollectivesInAFunction) {
-  constexpr std::size_t columns = 24;
+  Exploration exploration("collectives that end in a function of rows");
   for (const int ranks : {2, 3})
     for (const auto by : {RowsBy::packets, RowsBy::one_shot, RowsBy::two_shot})
-      explore_all(ranks, {2, 2}, [&](Communicator& comm, std::barrier<>& all) {
-        const std::size_t rows = 5, count = rows * columns;
-        const auto from = comm.allocate<float>(count), to = comm.allocate<float>(count);
-        Program program(comm);
-        record_and_use(
-            comm, all,
-            [&] {
-              for (int call = 0; call <= calls; ++call) {
-                program.add([&, call](Program& p) {
-                  for (std::size_t i = 0; call > 0 && i < count; ++i) {
-                    float wanted = 0;
-                    for (int rank = 0; rank < ranks; ++rank)
-                      wanted += input<float>(rank, call - 1, i);
-                    p.expect(to.data() + i, wanted / 2, "a row is wrong");
-                  }
-                  for (std::size_t i = 0; i < count; ++i)
-                    p.store(from.data() + i, input<float>(comm.rank(), call, i));
-                });
-                if (call < calls)
-                  all_reduce_rows(comm, {}, from.data(), rows, columns, Half{to.data()}, by);
-              }
-            },
-            expect_no_failure);
-      });
+      for (const auto collective :
+           {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather})
+        if (by != RowsBy::two_shot || collective == Collective::all_reduce)
+          explore_rows(exploration, collective, ranks, by);
 }
 
 TEST(OwnKernels, HaveNoNeedlessWords) {
