@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <set>
 #include <string>
@@ -31,6 +30,18 @@ inline std::string describe(const Mutant& mutant) {
                      line_of(mutant));
 }
 
+/// Words that nothing needs here, and that stay. The beginning and the end of a launch are fences
+/// of the explorer. But for peers they need not be on every device: a GPU may still hold what an
+/// earlier kernel wrote into a buffer that is offered, and write it back over what a peer stores
+/// there; and a kernel behind a wait may find what a cache has kept of a peer's memory.
+inline bool is_explained(const Mutant& mutant) {
+  const std::string line = line_of(mutant);
+  return (mutant.file.ends_with("messages/pairwise/straight.hpp") &&
+          line.starts_with("dev_.signal(offers(")) ||
+         (mutant.file.ends_with("messages/one_sided/kernel.hpp") &&
+          line.starts_with("dev_.wait(") && mutant.how == model::Weakening::to_relaxed);
+}
+
 /// The words of all programs that it is given.
 class Mutants {
  public:
@@ -47,7 +58,7 @@ class Mutants {
       if (!explorer.explore(program).failure.empty()) found_.insert(mutant);
     }
   }
-  void expect_all_found(const std::function<bool(const Mutant&)>& is_explained) const {
+  void expect_all_found() const {
     for (const Mutant& mutant : met_)
       EXPECT_NE(found_.contains(mutant), is_explained(mutant)) << describe(mutant);
     fmt::print("{} mutants, {} found\n", met_.size(), found_.size());

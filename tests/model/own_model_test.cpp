@@ -1,5 +1,5 @@
 // Kernels of a program's own in all executions: signals, barriers, sums and totals, and collectives
-// that end in a function.
+// that end in a function; and one-sided calls.
 #include "model/own_targets.hpp"
 // After the targets.
 #include <gtest/gtest.h>
@@ -227,9 +227,49 @@ TEST(OwnKernels, EndCollectivesInAFunction) {
           explore_rows(exploration, collective, ranks, by);
 }
 
-TEST(OwnKernels, HaveNoNeedlessWords) {
-  mutants().expect_all_found([](const Mutant&) { return false; });
+/// A rank puts its input into the next rank's memory, looks at what it got, and reads what it has
+/// put; then the memory is free again.
+TEST(OneSided, PutsGetsAndSignals) {
+  const ScopedEnvironment scratch("PLAIT_SCRATCH_BYTES", "2M");
+  Exploration exploration("put, get and signal");
+  for (const int ranks : {2, 3})
+    for (const LaunchShape shape : {LaunchShape{1, 2}, LaunchShape{2, 2}})
+      explore_all(ranks, shape, [&](Communicator& comm, std::barrier<>& all) {
+        constexpr std::size_t count = 40;
+        const auto window = comm.allocate<float>(count), own = comm.allocate<float>(count),
+                   target = comm.allocate<float>(count);
+        const int after = (comm.rank() + 1) % ranks, before = (comm.rank() + ranks - 1) % ranks;
+        const CallOptions options{.blocks = shape.blocks, .threads = shape.threads};
+        Program program(comm);
+        record_and_use(
+            comm, all,
+            [&] {
+              for (int call = 0; call < calls; ++call) {
+                program.add([&, call](Program& p) {
+                  for (std::size_t i = 0; i < count; ++i)
+                    p.store(own.data() + i, input<float>(comm.rank(), call, i));
+                });
+                comm.put(window.window(), after, 0, own.data(), count * sizeof(float), true, {},
+                         options);
+                comm.wait_signal(before);
+                comm.get(window.window(), after, 0, target.data(), count * sizeof(float), {},
+                         options);
+                program.add([&, call](Program& p) {
+                  for (std::size_t i = 0; i < count; ++i) {
+                    p.expect(window.data() + i, input<float>(before, call, i), "a put is wrong");
+                    p.expect(target.data() + i, input<float>(comm.rank(), call, i),
+                             "a get is wrong");
+                  }
+                });
+                comm.signal(before);
+                comm.wait_signal(after);
+              }
+            },
+            std::ref(exploration));
+      });
 }
+
+TEST(WordsOfTheseKernels, AreAllNeeded) { mutants().expect_all_found(); }
 
 }  // namespace
 }  // namespace plait::test
