@@ -10,8 +10,9 @@
 // "Truly stateless, optimal dynamic partial order reduction", 2022). Executions that differ only in
 // the order of independent steps are one.
 //
-// Found are: races of plain accesses; waits without an end; and whatever the program's own check
-// says at the end.
+// Found are: races of plain accesses; waits without an end; stores to one place that might come in
+// either order; values that are overwritten before the thread that waits for them has read them;
+// and whatever the program's own check says at the end.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
