@@ -69,22 +69,29 @@ Result Explorer::explore(const Program& program) {
   return result;
 }
 
+std::string_view Site::file() const {
+  const std::string_view name(file_name);
+  for (const char* const root : {"algorithms/", "interop/", "backends/", "tests/"})
+    if (const std::size_t found = name.rfind(root); found != std::string_view::npos)
+      return name.substr(found);
+  return name;
+}
+
 /// Also notes the word, with all ways to weaken it.
 Weakening Explorer::weakening(Thread& thread, Word word, const Site& site) {
   thread.at = site;
-  Mutant mutant{site.file_name, site.line, word, Weakening::none};
   if (met_.emplace(site.file_name, site.line * 16 + static_cast<unsigned>(word)).second) {
     const auto add = [&](Weakening how) {
-      mutant.how = how;
-      mutants_.insert(mutant);
+      mutants_.insert({std::string(site.file()), site.line, word, how});
     };
     if (word == Word::signal || word == Word::wait || word == Word::arrive)
       add(Weakening::to_relaxed);
     else add(Weakening::left_out);
     if (word == Word::wait) add(Weakening::one_early);
   }
-  mutant.how = weakened_.how;
-  return mutant == weakened_ ? weakened_.how : Weakening::none;
+  const bool is_weakened =
+      weakened_.line == site.line && weakened_.word == word && weakened_.file == site.file();
+  return is_weakened ? weakened_.how : Weakening::none;
 }
 
 /// Code of this target may call functions that another file has compiled, with hooks that tell the

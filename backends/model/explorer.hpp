@@ -23,6 +23,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -68,6 +69,8 @@ struct Site {
   static Site here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
     return {file, line};
   }
+  /// From the root of the sources on. A compiler may give absolute names, and others.
+  std::string_view file() const;
 };
 
 /// How a word is weakened, for a test of the explorer itself and of what is explored. `one_early`:

@@ -144,7 +144,8 @@ TEST_P(MessagePassing, IsARaceUnlessBothOrder) {
   Litmus litmus;
   const Site there = Site::here();
   if (!acquires)
-    litmus.explorer.weaken({there.file_name, there.line, Word::wait, Weakening::to_relaxed});
+    litmus.explorer.weaken(
+        {std::string(there.file()), there.line, Word::wait, Weakening::to_relaxed});
   litmus.run({[&](Litmus& l, Thread& t) {
                 l.plain(t, 0, true);
                 const std::uint32_t one = 1;

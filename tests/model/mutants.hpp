@@ -16,7 +16,7 @@ namespace plait::test {
 using model::Mutant;
 
 inline std::string line_of(const Mutant& mutant) {
-  std::ifstream file(mutant.file);
+  std::ifstream file(std::string(PLAIT_SOURCE_DIR "/") + mutant.file);
   std::string line;
   for (unsigned i = 0; i < mutant.line; ++i) std::getline(file, line);
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
@@ -52,7 +52,7 @@ class Mutants {
                         found_.end(), std::inserter(left, left.end()));
     for (const Mutant& mutant : left) {
       // The words of this target are made of others.
-      if (mutant.file.find("backends/model/") != std::string::npos) continue;
+      if (mutant.file.starts_with("backends/model/")) continue;
       met_.insert(mutant);
       explorer.weaken(mutant);
       if (!explorer.explore(program).failure.empty()) found_.insert(mutant);
