@@ -61,8 +61,8 @@ bool can_read(std::span<const ProcessFacts> processes) {
   return std::all_of(processes.begin(), processes.end(), [](const ProcessFacts& other) {
     std::uint64_t value = 0;
     const iovec local{&value, sizeof(value)};
-    const iovec remote{reinterpret_cast<void*>(other.address),
-                       sizeof(value)};  // NOLINT(performance-no-int-to-ptr)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
+    const iovec remote{reinterpret_cast<void*>(other.address), sizeof(value)};
     return process_vm_readv(static_cast<pid_t>(other.process), &local, 1, &remote, 1, 0) ==
                ssize_t{sizeof(value)} &&
            value == other.value;
