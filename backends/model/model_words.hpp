@@ -20,8 +20,8 @@ struct BlockMemory {
 class KernelWords {
   template <class M>
   static auto half_of(M* packet, int half) {
-    using Word = std::conditional_t<std::is_const_v<M>, const std::uint64_t, std::uint64_t>;
-    return reinterpret_cast<Word*>(packet) + half;
+    using Half = std::conditional_t<std::is_const_v<M>, const std::uint64_t, std::uint64_t>;
+    return reinterpret_cast<Half*>(packet) + half;
   }
 
  public:
