@@ -1,6 +1,6 @@
-// Mistakes that all-reduces of other projects have shipped, rebuilt from their descriptions. The
-// kernel is a one-shot in slots of which each is marked empty for a later round, as inference
-// engines have it; each mistake is one line of it, and must be found.
+// Mistakes that all-reduces of other projects have shipped, rebuilt from their descriptions, in two
+// small kernels: one reads what its peers have staged, the other one sends into three buffers that
+// take turns. Each mistake is one line, and must be found.
 #include <gtest/gtest.h>
 
 #include <cstring>

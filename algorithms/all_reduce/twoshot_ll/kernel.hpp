@@ -20,6 +20,8 @@
 //   that result in round f, so before round e.
 //   Gather lane: this thread sends result i of round e when it has unit i of round e from p, and
 //   p's thread sent that after it had taken result i of round f.
+// A line is handled by a group of threads, in one instruction of a warp: a warp issues in order, so
+// it stores no result, and sends nothing later, before all of its threads have what they loaded.
 // If another launch had round f, and threads have other slots now, then the ends and beginnings of
 // launches order what a thread's own order does here.
 //
