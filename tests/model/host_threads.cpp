@@ -303,15 +303,19 @@ PLAIT_WRAP(int, sched_yield, (), (), hook.execution().pause(hook.thread()); retu
 PLAIT_WRAP(int, nanosleep, (const timespec* time, timespec* left), (time, left),
            hook.execution().pause(hook.thread());
            return 0;)
-// A std::thread has nothing but its identity, which is here its number and one more.
+// A std::thread has nothing but its identity, which is here its number and one more. Its function is
+// a `std::thread::_State`, which is private since libstdc++ 14.
+struct ThreadFunction {
+  virtual ~ThreadFunction() = default;
+  virtual void run() = 0;
+};
 PLAIT_WRAP(void,
            _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE,
-           (std::uint64_t * identity, std::unique_ptr<std::thread::_State>& function,
-            void (*depend)()),
+           (std::uint64_t * identity, std::unique_ptr<ThreadFunction>& function, void (*depend)()),
            (identity, function, depend),
-           const std::shared_ptr<std::thread::_State> its(std::move(function));
+           const std::shared_ptr<ThreadFunction> its(std::move(function));
            *identity = 1 + static_cast<std::uint64_t>(hook.execution().start(
-                               hook.thread(), [its](Thread&) { its->_M_run(); }));)
+                               hook.thread(), [its](Thread&) { its->run(); }));)
 PLAIT_WRAP(void, _ZNSt6thread4joinEv, (std::uint64_t * identity), (identity),
            hook.execution().await_end(hook.thread(), static_cast<int>(*identity) - 1);
            *identity = 0;)
