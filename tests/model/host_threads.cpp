@@ -274,8 +274,10 @@ PLAIT_ATOMICS(std::uint16_t, 16)
 PLAIT_ATOMICS(std::uint32_t, 32)
 PLAIT_ATOMICS(std::uint64_t, 64)
 
+// At an even address, because that of a member function is even: std::async keeps that of join.
 #define PLAIT_WRAP(Result, name, parameters, arguments, ...) \
   Result __real_##name parameters;                           \
+  [[gnu::aligned(2)]] Result __wrap_##name parameters;       \
   Result __wrap_##name parameters {                          \
     Hook hook;                                               \
     if (!hook) return __real_##name arguments;               \
