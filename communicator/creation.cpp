@@ -126,7 +126,7 @@ void Communicator::calibrate(bool may_measure) {
   KeptTimes times =
       kept_times(*own.bootstrap, topology,
                  {.machine = machine,
-                  .reproducible = own.selector.is_reproducible(),
+                  .order = own.selector.order(),
                   .wish = wish,
                   .may_measure = alone && (asked || (may_measure && !known && !tuning))},
                  measure);

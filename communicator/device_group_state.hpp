@@ -46,7 +46,8 @@ class DeviceGroupState {
                                     .device = devices_[rank],
                                     .timeout = options.timeout,
                                     .scratch_bytes = options.scratch_bytes,
-                                    .reproducible = options.reproducible};
+                                    .reproducible = options.reproducible,
+                                    .reproducible_tree = options.reproducible_tree};
       ranks_[rank].reset(new Communicator(std::make_unique<CommunicatorState>(
           std::move(bootstraps[rank]), own, nullptr, HostDevices::named)));
       ranks_[rank]->calibrate(true);

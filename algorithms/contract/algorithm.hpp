@@ -321,6 +321,9 @@ class Algorithm {
   /// among them. Asked of reductions of floats that `supports` accepts. An algorithm that says
   /// nothing is left out.
   virtual bool reduces_in_rank_order(const Call&, const Topology&) const { return false; }
+  /// The same for the policy `reproducible_tree`: whether the algorithm adds as `add_in_tree` does
+  /// (backends/device/pack.hpp) if `call.sum_order` says so.
+  virtual bool reduces_in_tree(const Call&, const Topology&) const { return false; }
   /// Whether results are rounded to fewer bits than their type has. Such an algorithm has an
   /// infinite estimate, and `plait-bench --algorithms all` leaves it out.
   virtual bool is_lossy() const { return false; }

@@ -62,6 +62,19 @@ class CollectiveAlgorithm : public Algorithm {
     return two_terms_commute(call, topology) && (accumulates_unrounded(call.type) || !multiplied);
   }
 
+  // For `reduces_in_tree`.
+
+  /// Of an algorithm whose kernel has all terms in one place, and calls `add_in_tree`.
+  static bool meets_in_tree(const Topology& topology) {
+    return topology.ranks <=
+           (topology.backend == BackendKind::host ? most_in_tree_on_host : most_in_tree);
+  }
+  /// Of an algorithm in whose step s each rank r adds the partial results of r and of r XOR 2^s.
+  /// The ranks beyond a power of two have other partners.
+  static bool doubles_in_tree(const Topology& topology) {
+    return (topology.ranks & (topology.ranks - 1)) == 0;
+  }
+
   /// Whether partial results travel as they are computed.
   static bool accumulates_unrounded(DataType type) {
     return type == DataType::f32 || type == DataType::f64 || is_complex(type);
@@ -72,7 +85,8 @@ class CollectiveAlgorithm : public Algorithm {
             .elements = elements_of(call.type),
             .type = call.type,
             .ranks = topology.ranks,
-            .scale = call.scale};
+            .scale = call.scale,
+            .tree = call.sum_order == SumOrder::tree};
   }
 
  private:

@@ -52,6 +52,8 @@ class OwnReducer {
 
   PLAIT_ELEMENT explicit OwnReducer([[maybe_unused]] const Reduction& reduction)
       : operation_(operation(reduction)) {}
+  static constexpr bool has_trees = false;
+  PLAIT_ELEMENT bool in_tree() const { return false; }
 
   template <std::size_t Bytes>
   PLAIT_ELEMENT auto start(const Pack<T, Bytes>& pack) const {

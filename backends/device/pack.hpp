@@ -41,7 +41,8 @@ struct Reduction {
   Elements elements = Elements::plain;
   DataType type = DataType::f32;  // for sums of a type that is known at run time only
   int ranks = 1;
-  double scale = 1;  // premul_sum
+  double scale = 1;   // premul_sum
+  bool tree = false;  // SumOrder::tree, for kernels that see all terms
 };
 
 /// Elements of a pack during a reduction: in f32 for 16-bit and 8-bit floats, otherwise in T. The
@@ -77,7 +78,11 @@ class Reducer {
         sign_bit_ = static_cast<A>(A{1} << (8 * sizeof(A) - 1));
     }
     ranks_ = reduction.ranks;
+    tree_ = reduction.tree;
   }
+  /// Whether terms are added in a tree. Of integers, any order has the same sum.
+  static constexpr bool has_trees = is_float(data_type_of<T>);
+  PLAIT_ELEMENT bool in_tree() const { return has_trees && tree_; }
 
   /// A rank's own term.
   template <std::size_t Bytes>
@@ -277,9 +282,84 @@ class Reducer {
   }
 
   ReduceOp op_;
+  bool tree_ = false;
   int ranks_ = 1;
   A factor_ = A{1};    // multiplies each term
   A sign_bit_ = A{0};  // set if the elements are signed integers but T is unsigned
 };
+
+// Sums in a binary tree over the ranks (SumOrder::tree): neighbours are added, then neighbouring
+// sums, and so on; what has no neighbour stays as it is. Each sum is rounded to the type of the
+// terms, as if it had travelled.
+
+/// Terms that kernels add up in a tree. On a GPU they are in registers.
+inline constexpr int most_in_tree = 8, most_in_tree_on_host = 64;
+
+/// A term as a leaf of the tree.
+template <class R, class P>
+PLAIT_ELEMENT P leaf_of_tree(const R& reducer, const P& term) {
+  return reducer.template rounded<sizeof(P)>(reducer.start(term));
+}
+template <class R, class P>
+PLAIT_ELEMENT P joined_in_tree(const R& reducer, const P& left, const P& right) {
+  auto sum = reducer.widened(left);
+  reducer.add_partial(sum, right);
+  return reducer.template rounded<sizeof(P)>(sum);
+}
+
+/// Adds the first `count` terms, at least one. The result comes to terms[0], the others are lost.
+template <int Terms, class R, class P>
+PLAIT_ELEMENT void add_in_tree(const R& reducer, P (&terms)[Terms], int count) {
+  PLAIT_UNROLL
+  for (int s = 0; s < Terms; ++s) {
+    if (s >= count) break;
+    terms[s] = leaf_of_tree(reducer, terms[s]);
+  }
+  PLAIT_UNROLL
+  for (int span = 1; span < Terms; span *= 2) {
+    PLAIT_UNROLL
+    for (int s = 0; s + span < Terms; s += 2 * span) {
+      if (s + span >= count) break;
+      terms[s] = joined_in_tree(reducer, terms[s], terms[s + span]);
+    }
+  }
+  terms[0] = reducer.template finish<sizeof(P)>(reducer.widened(terms[0]));
+}
+
+/// The sum of packs, of which load(r) is rank r's, one after the other.
+template <class P, class R, class Load>
+PLAIT_ELEMENT P sum_in_turn(const R& reducer, int ranks, Load load) {
+  auto sum = reducer.start(load(0));
+  for (int r = 1; r < ranks; ++r) reducer.add(sum, load(r));
+  return reducer.template finish<sizeof(P)>(sum);
+}
+/// The same in a tree, of up to `most_in_tree` ranks. One term is loaded after the other, too: less
+/// code than `add_in_tree`.
+template <class P, class R, class Load>
+PLAIT_ELEMENT P sum_in_tree(const R& reducer, int ranks, Load load) {
+  constexpr int levels = 4;
+  P waiting[levels];  // sums of 1, 2, 4 and 8 terms whose neighbour is still to come
+  PLAIT_NO_UNROLL
+  for (int r = 0; r < ranks; ++r) {
+    P sum = leaf_of_tree(reducer, load(r));
+    bool joins = true;
+    PLAIT_UNROLL
+    for (int level = 0; level < levels; ++level) {
+      if (!joins) continue;
+      joins = (r >> level & 1) != 0;
+      if (joins) sum = joined_in_tree(reducer, waiting[level], sum);
+      else waiting[level] = sum;
+    }
+  }
+  P sum{};
+  bool any = false;
+  PLAIT_UNROLL
+  for (int level = 0; level < levels; ++level) {
+    if ((ranks >> level & 1) == 0) continue;
+    sum = any ? joined_in_tree(reducer, waiting[level], sum) : waiting[level];
+    any = true;
+  }
+  return reducer.template finish<sizeof(P)>(reducer.widened(sum));
+}
 
 }  // namespace plait

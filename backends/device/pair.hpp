@@ -82,6 +82,9 @@ class PairOperation {
 template <class Word>
 class Reducer<Pair<Word>> : public OwnReducer<Pair<Word>, PairOperation<Word>> {
   using OwnReducer<Pair<Word>, PairOperation<Word>>::OwnReducer;
+
+ public:
+  static constexpr bool has_trees = true;  // products of complex numbers
 };
 
 template <class Word>

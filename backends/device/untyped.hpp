@@ -51,6 +51,7 @@ template <>
 class Reducer<Untyped> {
  public:
   explicit Reducer(const Reduction& reduction) : reduction_(reduction) {}
+  static constexpr bool has_trees = false;  // `sum_run` sees the reduction
 
   /// Adds up this thread's packs of the packs `range` of buffers of `bytes` bytes, which begin at
   /// term(i) and result(i); the rest is as in SumRun. If the block has one thread, that is one run,

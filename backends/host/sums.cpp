@@ -118,11 +118,34 @@ void add_plain(const Reduction& reduction, const SumRun& run, const std::byte* c
   });
 }
 
+/// Adds the bytes of a range up in a tree.
+template <class T>
+void sum_in_tree(const Reduction& reduction, const SumRun& run, const std::byte* const* terms,
+                 const Range& range, std::byte* to) {
+  using P = Pack<T, pack_bytes>;
+  const Reducer<T> reducer(reduction);
+  for (std::size_t at = range.begin; at < range.end; at += pack_bytes) {
+    const std::size_t bytes = range.end - at < pack_bytes ? range.end - at : pack_bytes;
+    P packs[most_in_tree_on_host];
+    for (int i = 0; i < run.terms; ++i) {
+      packs[i] = {};
+      std::memcpy(&packs[i], terms[i] + at, bytes);
+    }
+    add_in_tree(reducer, packs, run.terms);
+    std::memcpy(to + at, &packs[0], bytes);
+  }
+}
+
 template <class T>
 void sum_of(const Reduction& reduction, const SumRun& run) {
   auto** const terms = static_cast<const std::byte**>(
       alloca(sizeof(const std::byte*) * static_cast<unsigned>(run.terms)));
   for (int i = 0; i < run.terms; ++i) terms[i] = run.term(run.context, i);
+  if (reduction.tree && run.finished && run.entering == run.terms) {
+    return store_results(run, 1, [&](std::size_t begin, std::size_t end, const Two& to) {
+      sum_in_tree<T>(reduction, run, terms, {begin, end}, to.first);
+    });
+  }
   if (run.terms == 1 && run.entering == 0 && !run.finished) {  // a partial result, bit by bit
     store_results(run, 1, [&](std::size_t begin, std::size_t end, const Two& to) {
       if (to.first != terms[0]) std::memcpy(to.first + begin, terms[0] + begin, end - begin);

@@ -147,18 +147,24 @@ std::string rare_types_of(const Algorithm& algorithm) {
                                     : fmt::format("{}", fmt::join(served, ", "));
 }
 
-/// The calls that the algorithm reduces in rank order.
+/// Whether a call on so many ranks keeps that order.
+bool keeps(SumOrder order, const Algorithm& algorithm, int ranks) {
+  const Call call{.collective = algorithm.collective(),
+                  .count = 1024,
+                  .symmetric = true,
+                  .in_place = true,
+                  .parts = parts_of(algorithm.collective(), ranks)};
+  if (!facts_of(call.collective).reduces) return false;
+  if (order == SumOrder::ranks) return algorithm.reduces_in_rank_order(call, gpus(ranks));
+  return !is_scan(call.collective) && algorithm.reduces_in_tree(call, gpus(ranks));
+}
 std::string ordered_calls(const Algorithm& algorithm) {
-  const auto ordered = [&](int ranks, bool in_place) {
-    const Call call{.collective = algorithm.collective(),
-                    .count = 1024,
-                    .symmetric = true,
-                    .in_place = in_place,
-                    .parts = parts_of(algorithm.collective(), ranks)};
-    return facts_of(call.collective).reduces && algorithm.reduces_in_rank_order(call, gpus(ranks));
-  };
-  if (ordered(4, false)) return ordered(4, true) ? "yes" : "out of place";
-  return ordered(2, true) ? "two ranks" : "";
+  if (keeps(SumOrder::ranks, algorithm, 4)) return "yes";
+  return keeps(SumOrder::ranks, algorithm, 2) ? "two ranks" : "";
+}
+std::string tree_calls(const Algorithm& algorithm) {
+  if (keeps(SumOrder::tree, algorithm, 3)) return "yes";
+  return keeps(SumOrder::tree, algorithm, 4) ? "powers of two" : "";
 }
 
 /// The tables of algorithms.
@@ -177,7 +183,7 @@ struct Row {
   Facts facts;
   std::size_t group;
   std::vector<std::string_view> collectives{};
-  std::vector<std::string> ordered{}, rare{};  // of each collective
+  std::vector<std::string> ordered{}, tree{}, rare{};  // of each collective
 };
 
 std::vector<Row> rows_of_algorithms() {
@@ -192,6 +198,7 @@ std::vector<Row> rows_of_algorithms() {
     if (row == rows.end()) row = rows.insert(row, {algorithm, facts, group});
     row->collectives.push_back(name_of(algorithm->collective()));
     row->ordered.push_back(ordered_calls(*algorithm));
+    row->tree.push_back(tree_calls(*algorithm));
     row->rare.push_back(rare_types_of(*algorithm));
   }
   return rows;
@@ -234,6 +241,7 @@ std::string table_of_facts(const std::vector<Row>& rows) {
   add("in groups", [](const Row& row) { return Words{row.facts.shares}; });
   add("several nodes", [](const Row& row) { return Words{row.facts.nodes == "yes" ? "yes" : ""}; });
   add("rank order", [](const Row& row) { return row.ordered; });
+  add("tree", [](const Row& row) { return row.tree; });
   add("rare types", [](const Row& row) { return row.rare; });
   return table("facts", {"fact", "algorithms"}, cells);
 }

@@ -175,7 +175,10 @@ KeptTimes kept_times(Bootstrap& bootstrap, const Topology& topology,
                      const std::function<std::vector<MeasuredCall>()>& measure,
                      CalibrationStore& store) {
   const bool again = request.wish == Calibration::again;
-  const std::string key = request.machine + (request.reproducible ? ", reproducible" : "");
+  const std::string key =
+      request.machine + (request.order == SumOrder::any     ? ""
+                         : request.order == SumOrder::ranks ? ", reproducible"
+                                                            : ", reproducible_tree");
   std::string by_user, text;
   struct {
     std::size_t tuned_bytes, kept_bytes;

@@ -61,8 +61,9 @@ class CalibrationStore {
 
 /// What a rank asks for. Only rank 0's counts, so ranks may differ.
 struct CalibrationRequest {
-  std::string machine;        // `describe_for_calibration`
-  bool reproducible = false;  // measures fewer algorithms, so the calibration has another key
+  std::string machine;  // `describe_for_calibration`
+  // `any`: measures all algorithms. Others measure fewer, so their calibrations have other keys.
+  SumOrder order = SumOrder::any;
   Calibration wish = Calibration::on;
   bool may_measure = true;
 };

@@ -212,6 +212,7 @@ void CallPreparer::choose(PreparedCall& prepared, const CallOptions& options) {
     prepared.algorithm = choice.algorithm;
     prepared.shape = choice.shape;
     prepared.wished = choice.wished;
+    prepared.call.sum_order = choice.sum_order;
     return choice;
   };
   const bool shaped = options.blocks != 0 || options.threads != 0,

@@ -26,8 +26,7 @@ bool runs(const std::shared_ptr<BlockLog>& log) {
 Selector make_selector(const CommunicatorResources& own, const Topology& topology) {
   const CommunicatorSettings& settings = own.settings;
   return {topology, own.algorithms.choices(), own.rank(),
-          settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList(),
-          settings.reproducible};
+          settings.tuning ? tuning_rules(*settings.tuning, topology) : RuleList(), settings.order};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "communicator/resources/algorithm_list.hpp"
 #include "communicator/resources/algorithm_memory.hpp"
 #include "communicator/resources/ring.hpp"
+#include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
@@ -281,7 +282,7 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
                 .profiler_ranges = environment_integer("PLAIT_PROFILER_RANGES", 0, 0, 1) == 1,
                 .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
                 .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
-                .reproducible = options.reproducible,
+                .order = order_of(options),
                 .network = {environment_number("PLAIT_NET_LATENCY_US", 0, 1e6,
                                                "microseconds, from 0 to 1e6"),
                             environment_number("PLAIT_NET_BANDWIDTH", 1e-3, 1e6,
@@ -309,15 +310,14 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   require_equal_texts(bootstrap, {{"version", PLAIT_VERSION}});
   const std::string values = fmt::format(
       "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
-      "PLAIT_DISABLE_P2P={:d} "
-      "PLAIT_SHARE_DEVICES={:d} PLAIT_NET_LATENCY_US={} PLAIT_NET_BANDWIDTH={} PLAIT_CALIBRATE={} "
-      "PLAIT_RING={} PLAIT_ALGO=\"{}\" reproducible={:d}",
+      "PLAIT_DISABLE_P2P={:d} PLAIT_SHARE_DEVICES={:d} PLAIT_NET_LATENCY_US={} "
+      "PLAIT_NET_BANDWIDTH={} PLAIT_CALIBRATE={} PLAIT_RING={} PLAIT_ALGO=\"{}\" reproducible={}",
       settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
       settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
       settings.check_calls, !settings.peer_access, settings.share_devices,
       or_default(settings.network.latency_us), or_default(settings.network.gb_per_s),
       name_of(settings.calibration), fmt::join(settings.ring, ","),
-      environment("PLAIT_ALGO").value_or(""), settings.reproducible);
+      environment("PLAIT_ALGO").value_or(""), static_cast<int>(settings.order));
   require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
                                   {"settings", values},
                                   {"the rules of PLAIT_TUNING",

@@ -31,7 +31,7 @@ struct CommunicatorSettings {
   bool profiler_ranges;     // PLAIT_PROFILER_RANGES=1: launches are ranges in the vendor's profiler
   bool peer_access;         // PLAIT_DISABLE_P2P=0: devices use each other's memory if they reach it
   bool share_devices;       // PLAIT_SHARE_DEVICES=1: several processes may use one GPU
-  bool reproducible;        // an option; the selector also reads PLAIT_ALGO
+  SumOrder order;           // an option; the selector also reads PLAIT_ALGO
   WishedNetwork network;    // PLAIT_NET_LATENCY_US, PLAIT_NET_BANDWIDTH
   Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
   std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection

@@ -64,9 +64,8 @@ std::string list_candidates(std::span<const Candidate> candidates, const Algorit
   return text;
 }
 
-Candidate Selector::candidate(const Algorithm& algorithm, const Call& call,
-                              bool reproducible) const {
-  Candidate one{&algorithm, admits(algorithm, call, reproducible)};
+Candidate Selector::candidate(const Algorithm& algorithm, const Call& call) const {
+  Candidate one{&algorithm, admits(algorithm, call)};
   if (!one.support) return one;
   const auto measured = measured_us(algorithm, call);
   one.us = measured ? *measured : estimate(algorithm, call, topology_);
@@ -74,11 +73,10 @@ Candidate Selector::candidate(const Algorithm& algorithm, const Call& call,
   return one;
 }
 
-std::vector<Candidate> Selector::ranking(const Call& call, bool reproducible) const {
+std::vector<Candidate> Selector::ranking(const Call& call) const {
   std::vector<Candidate> all;
   for (const Algorithm* algorithm : algorithms_)
-    if (algorithm->collective() == call.collective)
-      all.push_back(candidate(*algorithm, call, reproducible));
+    if (algorithm->collective() == call.collective) all.push_back(candidate(*algorithm, call));
   // A tie goes to the first name, as in `by_estimate`.
   const auto place = [](const Candidate& one) {
     return std::tuple(!one.support, one.us, std::string_view(one.algorithm->name()));
@@ -96,12 +94,11 @@ const Candidate* Selector::fastest(std::span<const Candidate> ranking) {
 
 /// The user's rules that fit the call and come first, but whose algorithms can't serve it.
 std::string Selector::explain_passed_over(const Call& call, const CallOptions& options) const {
-  const bool reproducible = is_reproducible(options);
-  if (!options.algorithm.empty() && options.algorithm != reproducible_policy) return {};
+  if (!options.algorithm.empty() && order_of(options.algorithm) == SumOrder::any) return {};
   std::string text;
   for (const auto& from :
        {std::pair(&overrides_, override_variable), std::pair(&tuning_, tuning_variable)}) {
-    const Rule* const deciding = by_rules(*from.first, call, reproducible, [&](const Rule& rule) {
+    const Rule* const deciding = by_rules(*from.first, call, [&](const Rule& rule) {
       text +=
           fmt::format("  passed over, because it can't serve: {}{}\n", from.second, text_of(rule));
     });
@@ -130,10 +127,10 @@ std::string Selector::explain_group(const Call& call, const CallOptions& options
                    batching->name(), call.bytes());
 }
 
-std::string Selector::explain(const Call& call, const CallOptions& options) const {
-  const Choice choice = choose(call, options);
-  const bool reproducible = is_reproducible(options);
-  std::vector<Candidate> all = ranking(call, reproducible);
+std::string Selector::explain(const Call& wanted, const CallOptions& options) const {
+  const Choice choice = choose(wanted, options);
+  const Call call = ordered(wanted, options);
+  std::vector<Candidate> all = ranking(call);
   const auto taken = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
     return one.algorithm == choice.algorithm;
   });
@@ -151,9 +148,11 @@ std::string Selector::explain(const Call& call, const CallOptions& options) cons
   if (const std::string stages = choice.algorithm->stages(call, choice.shape, topology_);
       !stages.empty())
     text += fmt::format("  stages: {}\n", stages);
-  if (reproducible)
-    text += depends_on_order(call) ? "  reproducible: only algorithms that reduce in rank order\n"
-                                   : "  reproducible: all algorithms give the same bits here\n";
+  if (call.sum_order != SumOrder::any)
+    text +=
+        fmt::format("  reproducible: only algorithms that reduce in {}\n", text_of(call.sum_order));
+  else if (order(options) != SumOrder::any)
+    text += "  reproducible: all algorithms give the same bits here\n";
   if (is_done_in_place(call, options))
     text += "  in place: launches nothing, because one rank has the result already\n";
   text += explain_group(call, options, choice);
@@ -163,7 +162,7 @@ std::string Selector::explain(const Call& call, const CallOptions& options) cons
 
 std::string Selector::explain_shortly(const Call& call, const CallOptions& options,
                                       const Choice& choice) const {
-  const std::vector<Candidate> all = ranking(call, is_reproducible(options));
+  const std::vector<Candidate> all = ranking(ordered(call, options));
   const auto taken = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
     return one.algorithm == choice.algorithm;
   });

@@ -35,9 +35,9 @@ bool is_policy(std::string_view name) {
                      [&](const Policy& policy) { return policy.name == name; });
 }
 
-/// PLAIT_ALGO as rules; none if it is the policy without rules.
+/// PLAIT_ALGO as rules; none if it is a policy without rules.
 std::string_view rules_in(std::string_view overrides) {
-  return trim(overrides) == reproducible_policy ? std::string_view() : overrides;
+  return order_of(trim(overrides)) != SumOrder::any ? std::string_view() : overrides;
 }
 
 /// Reads one rule. `collective` carries over from rule to rule.
@@ -159,10 +159,10 @@ RuleList::RuleList(std::string_view text, std::string_view source, LeftOut left_
       const bool is_there = Registry::instance().find(parsed.algorithm, collective) != nullptr;
       if (!is_there && left_out == LeftOut::refused) parser.refuse_name(parsed);
       if (is_there) rules_.push_back(std::move(parsed));
-    } else if (policy->name == reproducible_policy) {
+    } else if (order_of(policy->name) != SumOrder::any) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{}: {} stands alone in {}, without rules: it is no rule itself",
-                              source, reproducible_policy, override_variable));
+                              source, policy->name, override_variable));
     } else {
       RuleList named(policy->rules, policy->name, rules_of_library);
       for (Rule& of_policy : named.rules_) {
@@ -189,12 +189,12 @@ void RuleList::append(RuleList others) {
 }
 
 Selector::Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank,
-                   RuleList tuning, bool reproducible)
+                   RuleList tuning, SumOrder order)
     : topology_(std::move(topology)),
       algorithms_(std::move(algorithms)),
       rank_(rank),
-      reproducible_(reproducible ||
-                    trim(environment(override_variable).value_or("")) == reproducible_policy),
+      order_(order != SumOrder::any ? order
+                                    : order_of(trim(environment(override_variable).value_or("")))),
       overrides_(rules_in(environment(override_variable).value_or("")), override_variable),
       tuning_(std::move(tuning)),
       builtin_(builtin_rules(topology_)) {
@@ -221,46 +221,59 @@ void Selector::check_known(Collective collective, const CallOptions& options) co
   refuse(collective, code, why);
 }
 
-/// Whether the algorithm may serve the call.
-Support Selector::admits(const Algorithm& algorithm, const Call& call, bool reproducible) const {
+SumOrder Selector::order(const CallOptions& options) const {
+  const SumOrder named = order_of(options.algorithm);
+  return named != SumOrder::any ? named : order_;
+}
+Call Selector::ordered(Call call, const CallOptions& options) const {
+  call.sum_order = depends_on_order(call) ? order(options) : SumOrder::any;
+  // Each rank has the sum of other terms, so a scan has no tree that ranks could share.
+  if (is_scan(call.collective) && call.sum_order == SumOrder::tree)
+    call.sum_order = SumOrder::ranks;
+  return call;
+}
+
+Support Selector::admits(const Algorithm& algorithm, const Call& call) const {
   Support support = can_serve(algorithm, call, topology_);
-  if (!support || !reproducible || !depends_on_order(call) ||
-      algorithm.reduces_in_rank_order(call, topology_))
+  if (!support || call.sum_order == SumOrder::any ||
+      (call.sum_order == SumOrder::tree ? algorithm.reduces_in_tree(call, topology_)
+                                        : algorithm.reduces_in_rank_order(call, topology_)))
     return support;
-  return Support::no(fmt::format("it does not reduce {} in rank order", name_of(call.type)));
+  return Support::no(
+      fmt::format("it does not reduce {} in {}", name_of(call.type), text_of(call.sum_order)));
 }
 
 Choice Selector::by_option(const Call& call, const std::string& name) const {
-  if (name == reproducible_policy) {
-    Choice choice = by_default(call, true);
+  if (order_of(name) != SumOrder::any) {
+    Choice choice = by_default(call);
     choice.rule = fmt::format("policy {}: {}", name, choice.rule);
     choice.wished = true;
     return choice;
   }
   const Algorithm* algorithm = find(name, call.collective);
   if (algorithm == nullptr) {
-    const Rule* const rule = by_rules(policies_.find(name)->second, call, reproducible_);
+    const Rule* const rule = by_rules(policies_.find(name)->second, call);
     if (rule == nullptr)
       refuse(call.collective, ErrorCode::unsupported,
              fmt::format("policy {}: none of its algorithms serves this call{}", name,
-                         reproducible_ ? " of a reproducible communicator" : ""));
+                         order_ != SumOrder::any ? " of a reproducible communicator" : ""));
     return by_rule(*rule, "policy " + name, true);
   }
   if (const Support support = can_serve(*algorithm, call, topology_); !support)
     refuse(call.collective, ErrorCode::unsupported,
            fmt::format("algorithm {}: {}", name, support.reason()));
-  if (const Support support = admits(*algorithm, call, reproducible_); !support)
+  if (const Support support = admits(*algorithm, call); !support)
     refuse(call.collective, ErrorCode::invalid_argument,
            fmt::format("algorithm {}: {}, which a reproducible communicator requires", name,
                        support.reason()));
   return {algorithm, {}, "call option", true};
 }
 
-const Rule* Selector::by_rules(const RuleList& rules, const Call& call, bool reproducible,
+const Rule* Selector::by_rules(const RuleList& rules, const Call& call,
                                const std::function<void(const Rule&)>& passed_over) const {
   return rules.match(call, [&](const Rule& r) {
     const Algorithm* algorithm = find(r.algorithm, r.collective);
-    const bool serves = algorithm != nullptr && admits(*algorithm, call, reproducible);
+    const bool serves = algorithm != nullptr && admits(*algorithm, call);
     if (!serves) passed_over(r);
     return serves;
   });
@@ -271,13 +284,13 @@ Choice Selector::by_rule(const Rule& rule, std::string source, bool wished) cons
 }
 
 /// Null in the choice: none of the algorithms that can serve the call was measured.
-Choice Selector::by_times(const MeasuredTimes& times, const Call& call, bool reproducible) const {
+Choice Selector::by_times(const MeasuredTimes& times, const Call& call) const {
   Choice best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms_) {
     if (algorithm->collective() != call.collective) continue;
     const auto time = times.find(algorithm->name(), call);
-    if (!time || time->microseconds >= least || !admits(*algorithm, call, reproducible)) continue;
+    if (!time || time->microseconds >= least || !admits(*algorithm, call)) continue;
     least = time->microseconds;
     best.algorithm = algorithm;
     best.shape_number = time->shape;
@@ -294,12 +307,12 @@ std::optional<double> Selector::measured_us(const Algorithm& algorithm, const Ca
 }
 
 /// `batches`: considers only algorithms that take batches.
-const Algorithm* Selector::by_estimate(const Call& call, bool reproducible, bool batches) const {
+const Algorithm* Selector::by_estimate(const Call& call, bool batches) const {
   const Algorithm* best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms_) {
     if (algorithm->collective() != call.collective || (batches && !algorithm->batches(topology_)) ||
-        !admits(*algorithm, call, reproducible))
+        !admits(*algorithm, call))
       continue;
     const double us = estimate(*algorithm, call, topology_);
     if (us >= least) continue;  // a tie goes to the first in order of name
@@ -322,13 +335,12 @@ bool Selector::is_done_in_place(const Call& call, const CallOptions& options) co
 Choice Selector::choose_algorithm(const Call& call, const CallOptions& options) const {
   check_known(call.collective, options);
   if (!options.algorithm.empty()) return by_option(call, options.algorithm);
-  return by_default(call, reproducible_);
+  return by_default(call);
 }
 
 /// For a call that names no algorithm.
-Choice Selector::by_default(const Call& call, bool reproducible) const {
-  if (const Rule* rule = by_rules(overrides_, call, reproducible))
-    return by_rule(*rule, override_variable, true);
+Choice Selector::by_default(const Call& call) const {
+  if (const Rule* rule = by_rules(overrides_, call)) return by_rule(*rule, override_variable, true);
   if (const Rule* wanted = overrides_.match(call)) {
     static const bool once = [&] {
       log::warn("{} names {} for {} of {} bytes, which can't serve it; see explain()",
@@ -337,25 +349,24 @@ Choice Selector::by_default(const Call& call, bool reproducible) const {
     }();
     static_cast<void>(once);
   }
-  if (const Rule* rule = by_rules(tuning_, call, reproducible))
-    return by_rule(*rule, tuning_variable, false);
+  if (const Rule* rule = by_rules(tuning_, call)) return by_rule(*rule, tuning_variable, false);
   for (const Measured& measured : measured_)
-    if (Choice choice = by_times(measured.times, call, reproducible); choice.algorithm != nullptr) {
+    if (Choice choice = by_times(measured.times, call); choice.algorithm != nullptr) {
       choice.rule = measured.rule;
       return choice;
     }
-  if (const Rule* rule = by_rules(builtin_, call, reproducible))
-    return by_rule(*rule, "built-in table", false);
-  if (const Algorithm* algorithm = by_estimate(call, reproducible))
-    return {algorithm, {}, "estimate"};
+  if (const Rule* rule = by_rules(builtin_, call)) return by_rule(*rule, "built-in table", false);
+  if (const Algorithm* algorithm = by_estimate(call)) return {algorithm, {}, "estimate"};
   refuse(
       call.collective, ErrorCode::unsupported,
       fmt::format("no algorithm serves {} {} elements with {}\n{}", call.count, name_of(call.type),
-                  name_of(call.op), trim(list_candidates(ranking(call, reproducible), nullptr))));
+                  name_of(call.op), trim(list_candidates(ranking(call), nullptr))));
 }
 
-Choice Selector::choose(const Call& call, const CallOptions& options) const {
+Choice Selector::choose(const Call& wanted, const CallOptions& options) const {
+  const Call call = ordered(wanted, options);
   Choice choice = choose_algorithm(call, options);
+  choice.sum_order = call.sum_order;
   const std::vector<LaunchShape> shapes = choice.algorithm->shapes(call, topology_);
   choice.shape = shapes[choice.shape_number < shapes.size() ? choice.shape_number : 0];
   choice.shape.threads = std::min(choice.shape.threads, topology_.max_block_threads);
@@ -369,14 +380,15 @@ Choice Selector::choose(const Call& call, const CallOptions& options) const {
   return choice;
 }
 
-const Algorithm* Selector::choose_batch(const Call& all) const {
+const Algorithm* Selector::choose_batch(const Call& wanted) const {
+  const Call all = ordered(wanted, {});
   const Algorithm* algorithm = choose_algorithm(all, {}).algorithm;
-  return algorithm->batches(topology_) ? algorithm : by_estimate(all, reproducible_, true);
+  return algorithm->batches(topology_) ? algorithm : by_estimate(all, true);
 }
 
 bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   if (choice.algorithm->batches(topology_)) return true;
-  const Algorithm* batching = choice.wished ? nullptr : by_estimate(call, reproducible_, true);
+  const Algorithm* batching = choice.wished ? nullptr : by_estimate(ordered(call, {}), true);
   if (batching == nullptr) return false;
   Call least = call;
   least.count = 1;

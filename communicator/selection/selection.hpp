@@ -11,6 +11,7 @@
 
 #include "algorithms/contract/algorithm.hpp"
 #include "communicator/selection/measured_times.hpp"
+#include "plait/communicator_options.hpp"
 #include "plait/error.hpp"
 
 namespace plait {
@@ -70,16 +71,20 @@ class RuleList {
 };
 
 /// Rules with a name, which may stand wherever an algorithm's name may: the choices of other
-/// libraries. One policy has no rules: `reproducible_policy`.
+/// libraries. Those of `order_of` have no rules.
 struct Policy {
   std::string_view name, rules, source;
 };
 std::span<const Policy> policies();
 
-/// This policy restricts the choice instead: reductions of floats take only algorithms that reduce
-/// them in rank order (`Algorithm::reduces_in_rank_order`). For other calls, all algorithms give
-/// the same bits. So it can't stand among rules.
-inline constexpr std::string_view reproducible_policy = "reproducible";
+/// The order that a policy demands. It restricts the choice instead: `reproducible` to algorithms
+/// that reduce floats in rank order (`Algorithm::reduces_in_rank_order`), `reproducible_tree` to
+/// those that do so in a tree. For other calls, all algorithms give the same bits. So these
+/// policies can't stand among rules. `any` for other names.
+SumOrder order_of(std::string_view policy);
+SumOrder order_of(const CommunicatorOptions& options);
+/// "rank order" or "a tree".
+std::string_view text_of(SumOrder order);
 
 /// Factors of an algorithm's formula on one kind of machine, fitted to times: of the part of the
 /// estimate that does not depend on the bytes, and of the part that does.
@@ -97,7 +102,8 @@ struct Choice {
   bool wished = false;  // by the user: one of the first three
   /// `text_of` the rule; empty if none decided.
   std::string rule_text{};
-  unsigned shape_number = 0;  // of the shape in Algorithm::shapes, if the call names none
+  unsigned shape_number = 0;           // of the shape in Algorithm::shapes, if the call names none
+  SumOrder sum_order = SumOrder::any;  // in which the algorithm has to add
 };
 
 /// An algorithm of a call's collective, as a candidate for the call.
@@ -137,10 +143,10 @@ WrongName wrong_name(std::string_view name, Collective collective,
 class Selector {
  public:
   /// `rank`: for texts of errors only. `tuning`: the rules of a tuning file
-  /// (communicator/selection/tuning_file.hpp). `reproducible`: so is the selector, as it is if
-  /// PLAIT_ALGO says so.
+  /// (communicator/selection/tuning_file.hpp). `order`: if not `any`, the selector is reproducible,
+  /// as it is if PLAIT_ALGO says so.
   Selector(Topology topology, std::vector<const Algorithm*> algorithms, int rank = 0,
-           RuleList tuning = {}, bool reproducible = false);
+           RuleList tuning = {}, SumOrder order = SumOrder::any);
   /// Before the first choice, in order of precedence: times that were measured on this machine.
   /// `rule`: the name of their source, as in `Choice::rule`.
   void add_times(std::string_view rule, MeasuredTimes times) {
@@ -153,7 +159,12 @@ class Selector {
   /// The time of an algorithm for a call, in microseconds, measured or between measured sizes. None
   /// if such calls were not measured, or only shorter or longer ones.
   std::optional<double> measured_us(const Algorithm& algorithm, const Call& call) const;
-  bool is_reproducible() const noexcept { return reproducible_; }
+  SumOrder order() const noexcept { return order_; }
+  /// The call with the order that the options, or else the selector, demand of it, if its bits
+  /// depend on one.
+  Call ordered(Call call, const CallOptions& options) const;
+  /// Whether the algorithm can serve an `ordered` call, and keeps its bits.
+  Support admits(const Algorithm& algorithm, const Call& call) const;
   Choice choose(const Call& call, const CallOptions& options) const;
   /// Microseconds that the call takes by the algorithm's formula and its `factors`. Infinite: the
   /// algorithm runs only when named.
@@ -188,27 +199,26 @@ class Selector {
   Choice choose_algorithm(const Call& call, const CallOptions& options) const;
   const Algorithm* find(std::string_view name, Collective collective) const;
   Choice by_option(const Call& call, const std::string& name) const;
-  // Whether a call with these options takes only algorithms that keep its bits.
-  bool is_reproducible(const CallOptions& options) const noexcept {
-    return reproducible_ || options.algorithm == reproducible_policy;
-  }
-  // `reproducible`: only among algorithms that keep the bits of the call. Those that can serve come
-  // first, from the least time on.
-  std::vector<Candidate> ranking(const Call& call, bool reproducible) const;
-  Candidate candidate(const Algorithm& algorithm, const Call& call, bool reproducible) const;
+  // The order that the options, or else the selector, demand.
+  SumOrder order(const CallOptions& options) const;
+  // The functions below take calls that are `ordered`, and choose only among algorithms that keep
+  // their bits.
+
+  // Those that can serve come first, from the least time on.
+  std::vector<Candidate> ranking(const Call& call) const;
+  Candidate candidate(const Algorithm& algorithm, const Call& call) const;
   static const Candidate* fastest(std::span<const Candidate> ranking);
   std::string explain_passed_over(const Call& call, const CallOptions& options) const;
   std::string explain_group(const Call& call, const CallOptions& options,
                             const Choice& choice) const;
-  Support admits(const Algorithm& algorithm, const Call& call, bool reproducible) const;
-  Choice by_default(const Call& call, bool reproducible) const;
-  const Algorithm* by_estimate(const Call& call, bool reproducible, bool batches = false) const;
+  Choice by_default(const Call& call) const;
+  const Algorithm* by_estimate(const Call& call, bool batches = false) const;
   // `passed_over`: is told of rules for the call whose algorithms can't serve it.
   const Rule* by_rules(
-      const RuleList& rules, const Call& call, bool reproducible,
+      const RuleList& rules, const Call& call,
       const std::function<void(const Rule&)>& passed_over = [](const Rule&) {}) const;
   Choice by_rule(const Rule& rule, std::string source, bool wished) const;
-  Choice by_times(const MeasuredTimes& times, const Call& call, bool reproducible) const;
+  Choice by_times(const MeasuredTimes& times, const Call& call) const;
 
   struct Measured {
     std::string_view rule;
@@ -218,7 +228,7 @@ class Selector {
   Topology topology_;
   std::vector<const Algorithm*> algorithms_;
   int rank_;
-  bool reproducible_;
+  SumOrder order_;
   RuleList overrides_, tuning_, builtin_;
   std::vector<Measured> measured_;
   std::map<std::string, RuleList, std::less<>> policies_;

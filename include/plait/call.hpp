@@ -16,6 +16,13 @@ enum class ArrayOrder : unsigned char {
   other
 };
 
+/// The order in which the terms of ranks are added (docs/floating-point.md).
+enum class SumOrder : unsigned char {
+  any,    ///< the algorithm's
+  ranks,  ///< the order of the ranks; 16-bit and 8-bit floats are added in f32 and rounded once
+  tree    ///< a binary tree over the ranks; every partial sum is rounded to the type of the data
+};
+
 /// The facts of a call that are equal on all ranks; algorithms are chosen from these alone.
 struct Call {
   Collective collective = Collective::all_reduce;
@@ -37,6 +44,8 @@ struct Call {
   /// combine elements that do not belong together, so a difference is Error(mismatch). Messages
   /// have none.
   ArrayOrder order = ArrayOrder::unsaid;
+  /// What the sum's bits demand. The communicator fills it in.
+  SumOrder sum_order = SumOrder::any;
 
   constexpr std::size_t block_bytes() const { return count * size_of(type); }
   /// Size of the larger buffer. Tables, rules and benchmarks call it the size of a message.

@@ -103,6 +103,7 @@ struct DeviceGroupOptions {
   std::optional<std::chrono::nanoseconds> timeout{};
   std::optional<std::size_t> scratch_bytes{};  ///< as in CommunicatorOptions
   bool reproducible = false;                   ///< likewise
+  bool reproducible_tree = false;              ///< likewise
 };
 
 /// Several devices, each a rank of one communicator. One thread of one process does, without MPI,

@@ -139,7 +139,8 @@ typedef struct plait_config {
    * environment, else the library's default. */
   size_t scratch_bytes;
   /** Not 0: reductions of floats give bits that depend on the values, the number of ranks, the type
-   * and the operation alone. See CommunicatorOptions::reproducible. */
+   * and the operation alone. 2: in a binary tree, see CommunicatorOptions::reproducible_tree; else
+   * in the order of the ranks, see CommunicatorOptions::reproducible. */
   int reproducible;
 } plait_config;
 #define PLAIT_CONFIG_INIT \

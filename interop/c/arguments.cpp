@@ -119,7 +119,9 @@ CommunicatorOptions communicator_options(Where where, const plait_config* config
   if (const std::size_t bytes = get(*config, &plait_config::scratch_bytes, std::size_t{0});
       bytes != 0)
     options.scratch_bytes = bytes;
-  options.reproducible = get(*config, &plait_config::reproducible, 0) != 0;
+  const int reproducible = get(*config, &plait_config::reproducible, 0);
+  options.reproducible = reproducible != 0;
+  options.reproducible_tree = reproducible == 2;
   const double seconds = get(*config, &plait_config::timeout_seconds, -1.0);
   if (seconds == -1) return options;
   constexpr double most = 9e9;  // fits in 64 bits of nanoseconds: about 285 years

@@ -84,8 +84,8 @@ class KeptTimesTest : public CalibrationTest {
       };
       const auto r = static_cast<std::size_t>(rank);
       // Rank 1 asks for something else, which does not count.
-      const CalibrationRequest mine{"a machine", false, wish, fastest != nullptr},
-          other{"another machine", false, Calibration::on, fastest == nullptr};
+      const CalibrationRequest mine{"a machine", SumOrder::any, wish, fastest != nullptr},
+          other{"another machine", SumOrder::any, Calibration::on, fastest == nullptr};
       const KeptTimes times =
           kept_times(*bootstraps[r], topology(), rank == 0 ? mine : other, measure, store);
       outcome.chosen[r] = chosen(times.calibration);

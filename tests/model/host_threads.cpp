@@ -305,8 +305,8 @@ PLAIT_WRAP(int, sched_yield, (), (), hook.execution().pause(hook.thread()); retu
 PLAIT_WRAP(int, nanosleep, (const timespec* time, timespec* left), (time, left),
            hook.execution().pause(hook.thread());
            return 0;)
-// A std::thread has nothing but its identity, which is here its number and one more. Its function is
-// a `std::thread::_State`, which is private since libstdc++ 14.
+// A std::thread has nothing but its identity, which is here its number and one more. Its function
+// is a `std::thread::_State`, which is private since libstdc++ 14.
 struct ThreadFunction {
   virtual ~ThreadFunction() = default;
   virtual void run() = 0;

@@ -258,10 +258,7 @@ bool is_served(const Communicator& comm, const Case& c) {
   const Algorithm* const algorithm = Registry::instance().find(c.algorithm, c.collective);
   if (algorithm == nullptr) throw std::runtime_error("no algorithm has the name " + c.algorithm);
   const Selector& selector = selector_of(comm);
-  const Call call = in_words(c.call(comm.size()));
-  return can_serve(*algorithm, call, selector.topology()) &&
-         (!selector.is_reproducible() || !depends_on_order(call) ||
-          algorithm->reduces_in_rank_order(call, selector.topology()));
+  return bool(selector.admits(*algorithm, selector.ordered(in_words(c.call(comm.size())), {})));
 }
 
 bool check(Communicator& comm, Arena& arena, const Case& c, StreamRef stream) {

@@ -15,6 +15,13 @@
 
 namespace plait::test {
 
+inline CommunicatorOptions reproducible(SumOrder order) {
+  CommunicatorOptions options;
+  options.reproducible = order == SumOrder::ranks;
+  options.reproducible_tree = order == SumOrder::tree;
+  return options;
+}
+
 /// Where a reduction lies, and how it is made.
 struct Placing {
   Collective collective = Collective::all_reduce;
@@ -26,6 +33,7 @@ struct Placing {
   std::size_t first = 0;   // number of the terms of element 0
   int root = 0;
   unsigned blocks = 0, threads = 0;
+  SumOrder order = SumOrder::ranks;  // the communicator's
 
   Case as_case(DataType type) const {
     return {.collective = collective,
@@ -80,7 +88,7 @@ class Placed {
                      .threads = placing_.threads});
   }
 
-  /// How many elements have not the bits of the sum in rank order, once the call is done. Where
+  /// How many elements have not the bits of the sum in that order, once the call is done. Where
   /// `says`, the first of them is a failure.
   std::size_t wrong(bool says = true) {
     const int terms = terms_of(call_.collective, comm_.rank(), comm_.size());
@@ -92,9 +100,10 @@ class Placed {
     const bool scattered = facts_.send.size == BufferFacts::Size::one_per_rank;
     const std::size_t begin =
         placing_.first + (scattered ? static_cast<std::size_t>(comm_.rank()) * call_.count : 0);
+    const SumOrder order = is_scan(call_.collective) ? SumOrder::ranks : placing_.order;
     T wanted[Terms<T>::period];
     for (std::size_t i = 0; i < Terms<T>::period; ++i)
-      wanted[i] = terms_.in_rank_order(placing_.op, begin + i, terms);
+      wanted[i] = terms_.in_order(order, placing_.op, begin + i, terms);
     std::size_t number = 0;
     for (std::size_t i = 0; i < call_.count; ++i, from += sizeof(T)) {
       const T& right = wanted[i % Terms<T>::period];
@@ -102,9 +111,10 @@ class Placed {
       if (number++ != 0 || !says) continue;
       T got;
       std::memcpy(&got, from, sizeof(T));
-      report(comm_, fmt::format("{}: element {} is {:x} and not {:x}, the result in rank order",
-                                placing_.as_case(data_type_of<T>).describe(), i,
-                                Terms<T>::bits(got), Terms<T>::bits(right)));
+      report(comm_,
+             fmt::format("{}: element {} is {:x} and not {:x}, the result in {}",
+                         placing_.as_case(data_type_of<T>).describe(), i, Terms<T>::bits(got),
+                         Terms<T>::bits(right), order == SumOrder::tree ? "a tree" : "rank order"));
     }
     return number;
   }

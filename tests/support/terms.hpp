@@ -16,6 +16,19 @@
 
 namespace plait::test {
 
+/// The first `terms` of what leaf(i) gives, joined by join(a, b): one after the other, or in the
+/// binary tree of SumOrder::tree, whose left half is a power of two.
+template <class Leaf, class Join>
+auto joined(SumOrder order, int terms, Leaf leaf, Join join, int begin = 0) -> decltype(leaf(0)) {
+  if (terms == 1) return leaf(begin);
+  int left = terms - 1;
+  if (order == SumOrder::tree)
+    for (left = 1; 2 * left < terms; left *= 2) {
+    }
+  return join(joined(order, left, leaf, join, begin),
+              joined(order, terms - left, leaf, join, begin + left));
+}
+
 /// Element i of a message has the terms number i % period, so each set of terms comes at many
 /// places of a message.
 template <class T>
@@ -27,6 +40,13 @@ class Terms {
   explicit Terms(int ranks) : ranks_(ranks) {
     for (int rank = 0; rank < ranks; ++rank)
       for (std::size_t i = 0; i < period; ++i) terms_.push_back(make(rank, i));
+  }
+
+  /// Those of so many ranks, each the tree of a part of `all`.
+  Terms(const Terms& all, ReduceOp op, int ranks) : ranks_(ranks) {
+    const int part = all.ranks_ / ranks;
+    for (int rank = 0; rank < ranks; ++rank)
+      for (std::size_t i = 0; i < period; ++i) terms_.push_back(all.tree(op, i, part * rank, part));
   }
 
   int ranks() const { return ranks_; }
@@ -42,27 +62,24 @@ class Terms {
     std::iota(order.begin(), order.end(), 0);
     return reduced(op, i, order, false);
   }
+  /// What docs/floating-point.md promises for the order.
+  T in_order(SumOrder order, ReduceOp op, std::size_t i, int first_ranks) const {
+    if (order != SumOrder::tree) return in_rank_order(op, i, first_ranks);
+    const T sum = tree(op, i, 0, first_ranks);
+    if (op != ReduceOp::avg) return sum;
+    const auto divisor = static_cast<A>(ranks_) * factor(op);
+    return divisor == A{1} ? sum : narrow<T>(widen(sum) / divisor);
+  }
   /// In the order of `ranks`. `hops`: partial results are rounded to T, as if they travelled.
   T reduced(ReduceOp op, std::size_t i, const std::vector<int>& ranks, bool hops) const {
-    using A = Accumulated<T>;
-    A factor = op == ReduceOp::premul_sum ? static_cast<A>(scale) : A{1};
-    if (op == ReduceOp::avg)
-      for (int power = 1; power < ranks_; power *= 2) factor /= 2;
-    const auto scaled = [&](int rank) {
-      volatile A x = static_cast<A>(widen(term(rank, i)) * factor);  // no fused multiply-add
-      return A{x};
-    };
-    A sum = scaled(ranks[0]);
+    A sum = scaled(op, ranks[0], i);
     for (std::size_t r = 1; r < ranks.size(); ++r) {
       if (hops) sum = widen(narrow<T>(sum));
-      const A next = scaled(ranks[r]);
-      sum = op == ReduceOp::prod  ? sum * next
-            : op == ReduceOp::min ? reduce_min(sum, next)
-            : op == ReduceOp::max ? reduce_max(sum, next)
-                                  : sum + next;
+      sum = combined(op, sum, scaled(op, ranks[r], i));
     }
-    if (op == ReduceOp::avg && static_cast<A>(ranks_) * factor != A{1})
-      sum = sum / (static_cast<A>(ranks_) * factor);
+    if (const A divisor = static_cast<A>(ranks_) * factor(op);
+        op == ReduceOp::avg && divisor != A{1})
+      sum = sum / divisor;
     return narrow<T>(sum);
   }
 
@@ -77,6 +94,31 @@ class Terms {
   static BitsOf<T> bits(T x) { return bits_as<BitsOf<T>>(x); }
 
  private:
+  using A = Accumulated<T>;
+
+  A factor(ReduceOp op) const {
+    A factor = op == ReduceOp::premul_sum ? static_cast<A>(scale) : A{1};
+    if (op == ReduceOp::avg)
+      for (int power = 1; power < ranks_; power *= 2) factor /= 2;
+    return factor;
+  }
+  A scaled(ReduceOp op, int rank, std::size_t i) const {
+    volatile A x = static_cast<A>(widen(term(rank, i)) * factor(op));  // no fused multiply-add
+    return A{x};
+  }
+  static A combined(ReduceOp op, A sum, A next) {
+    return op == ReduceOp::prod  ? sum * next
+           : op == ReduceOp::min ? reduce_min(sum, next)
+           : op == ReduceOp::max ? reduce_max(sum, next)
+                                 : sum + next;
+  }
+  /// Before the division of an average.
+  T tree(ReduceOp op, std::size_t i, int first, int number) const {
+    return joined(
+        SumOrder::tree, number, [&](int rank) { return narrow<T>(scaled(op, rank, i)); },
+        [&](T a, T b) { return narrow<T>(combined(op, widen(a), widen(b))); }, first);
+  }
+
   T make(int rank, std::size_t i) const {
     const std::uint64_t h = hash(31, static_cast<std::uint64_t>(rank), i), of_all = hash(32, 0, i);
     switch (i % 4) {

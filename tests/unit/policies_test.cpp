@@ -236,12 +236,17 @@ TEST_F(Policies, BuiltInTablesServeTheHost) {
   }
 }
 
-/// On GPUs and on the host, in any memory and at any size, alone and in batches.
+constexpr std::pair<BackendKind, int> machines[] = {
+    {BackendKind::host, 2}, {BackendKind::host, 3}, {BackendKind::host, 4}, {BackendKind::host, 8},
+    {BackendKind::cuda, 2}, {BackendKind::cuda, 3}, {BackendKind::cuda, 4}, {BackendKind::cuda, 8}};
+
+/// In either order, on GPUs and on the host, in any memory and at any size, alone and in batches.
 TEST_F(Policies, ReproducibleServesEveryReduction) {
-  for (const BackendKind backend : {BackendKind::host, BackendKind::cuda})
-    for (const int ranks : {2, 3, 4, 8}) {
+  for (const bool tree : {false, true})
+    for (const auto& [backend, ranks] : machines) {
       const Topology topology = known_machine(backend, ranks);
-      const Selector selector(topology, every_algorithm(), 0, {}, true);
+      const Selector selector(topology, every_algorithm(), 0, {},
+                              tree ? SumOrder::tree : SumOrder::ranks);
       for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
                                           Collective::reduce, Collective::scan, Collective::exscan})
         for (const DataType type : {DataType::f32, DataType::bf16, DataType::f8e4m3})
@@ -254,12 +259,14 @@ TEST_F(Policies, ReproducibleServesEveryReduction) {
               call.parts = parts_of(collective, ranks);
               call.count = count_within(call, bytes);
               const Choice choice = selector.choose(call, {});
-              EXPECT_TRUE(choice.algorithm->reduces_in_rank_order(call, topology))
-                  << choice.algorithm->name();
+              const Call ordered = selector.ordered(call, {});
+              EXPECT_EQ(choice.sum_order,
+                        tree && !is_scan(collective) ? SumOrder::tree : SumOrder::ranks);
+              EXPECT_TRUE(selector.admits(*choice.algorithm, ordered)) << choice.algorithm->name();
               const Algorithm* const batch = selector.choose_batch(call);
               EXPECT_EQ(batch != nullptr,
-                        collective == Collective::all_reduce || is_scan(collective));
-              EXPECT_TRUE(batch == nullptr || batch->reduces_in_rank_order(call, topology));
+                        (collective == Collective::all_reduce && !tree) || is_scan(collective));
+              EXPECT_TRUE(batch == nullptr || selector.admits(*batch, ordered));
             }
     }
 }

@@ -1,5 +1,5 @@
-// Every algorithm that says it reduces floats in rank order does: it gives the bits of a plain sum
-// of the ranks' terms, one after the other.
+// Every algorithm that says it reduces floats in rank order, or in a tree, does: it gives the bits
+// of a plain sum of the ranks' terms in that order.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -69,59 +69,91 @@ TEST(Terms, TellOrdersApart) {
   });
 }
 
-PLAIT_FOR_RANKS(RankOrder, testing::Range(1, under_tsan ? 6 : 9));
-
-/// Whether the algorithm serves the call and says that it reduces it in rank order: whether the
-/// policy could choose it.
-bool claims(const Communicator& comm, const Placing& placing, DataType type) {
-  const Case wanted = placing.as_case(type);
-  return is_served(comm, wanted) && Registry::instance()
-                                        .find(placing.algorithm, placing.collective)
-                                        ->reduces_in_rank_order(in_words(wanted.call(comm.size())),
-                                                                selector_of(comm).topology());
+/// What `reproducible_tree` rests on: fewer terms that are each the tree of a part have one tree.
+TEST(Terms, HaveOneTreeOnAnyNumberOfRanks) {
+  for_floats([&]<class T>() {
+    const Terms<T> all(8);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max})
+      for (const int ranks : {1, 2, 4}) {
+        const Terms<T> sums(all, op, ranks);
+        std::size_t in_turn = 0;
+        for (std::size_t i = 0; i < Terms<T>::period; ++i) {
+          const auto wanted = Terms<T>::bits(all.in_order(SumOrder::tree, op, i, 8));
+          ASSERT_EQ(Terms<T>::bits(sums.in_order(SumOrder::tree, op, i, ranks)), wanted)
+              << name_of(op) << " of " << name_of(data_type_of<T>) << ", " << ranks << " ranks";
+          if (Terms<T>::bits(all.in_rank_order(op, i)) != wanted) ++in_turn;
+        }
+        if (op == ReduceOp::sum) {
+          EXPECT_GE(in_turn, 5u) << "rank order has other bits";
+        }
+      }
+  });
 }
 
-TEST_P(RankOrder, IsThatOfAllThatClaimIt) {
+PLAIT_FOR_RANKS(RankOrder, testing::Range(1, under_tsan ? 6 : 9));
+
+/// Makes calls of all algorithms that serve them in a communicator of the policy, and returns their
+/// names.
+std::set<std::string> check_claims(Communicator& comm, Arena& arena, SumOrder order) {
   std::vector<Subject> subjects = all_algorithms();
   std::erase_if(subjects,
                 [](const Subject& subject) { return !facts_of(subject.collective).reduces; });
-  run([&](Communicator& comm, Arena& arena) {
-    std::set<std::string> claiming;
-    std::uint64_t round = 0;
-    for_floats([&]<class T>() {
-      const Terms<T> terms(comm.size());
-      for (const Subject& subject : subjects)
-        for (const ReduceOp op : float_operations) {
-          if (op == ReduceOp::avg && is_scan(subject.collective)) continue;
-          for (std::size_t i = 0; i < unless_full(1, 4); ++i) {  // of four places
-            const std::uint64_t h = hash(++round);
-            const std::uint64_t place = round + static_cast<unsigned>(comm.size());
-            const Placing placing{
-                .collective = subject.collective,
-                .algorithm = subject.algorithm,
-                .op = op,
-                .count = h % 3 == 0 ? 3072u : 1008u,
-                .symmetric = place / 2 % 2 == 1,
-                .in_place = place % 2 == 1,
-                .offset = (h >> 8) % 2,
-                .first = h % 1000,
-                .root = static_cast<int>((h >> 16) % static_cast<unsigned>(comm.size())),
-                .blocks = static_cast<unsigned>((h >> 32) % 4)};
-            if (!claims(comm, placing, data_type_of<T>)) continue;
-            claiming.insert(fmt::format("{} {}", name_of(subject.collective), subject.algorithm));
-            Placed<T> call(comm, arena, terms, placing);
-            call.enqueue();
-            comm.synchronize();
-            call.wrong();
-          }
+  std::set<std::string> claiming;
+  std::uint64_t round = 0;
+  for_floats([&]<class T>() {
+    const Terms<T> terms(comm.size());
+    for (const Subject& subject : subjects)
+      for (const ReduceOp op : float_operations) {
+        if (op == ReduceOp::avg && is_scan(subject.collective)) continue;
+        for (std::size_t i = 0; i < unless_full(1, 4); ++i) {  // of four places
+          const std::uint64_t h = hash(++round);
+          const std::uint64_t place = round + static_cast<unsigned>(comm.size());
+          const Placing placing{
+              .collective = subject.collective,
+              .algorithm = subject.algorithm,
+              .op = op,
+              .count = h % 3 == 0 ? 3072u : 1008u,
+              .symmetric = place / 2 % 2 == 1,
+              .in_place = place % 2 == 1,
+              .offset = (h >> 8) % 2,
+              .first = h % 1000,
+              .root = static_cast<int>((h >> 16) % static_cast<unsigned>(comm.size())),
+              .blocks = static_cast<unsigned>((h >> 32) % 4),
+              .order = order};
+          if (!is_served(comm, placing.as_case(data_type_of<T>))) continue;
+          claiming.insert(fmt::format("{} {}", name_of(subject.collective), subject.algorithm));
+          Placed<T> call(comm, arena, terms, placing);
+          call.enqueue();
+          comm.synchronize();
+          call.wrong();
         }
-    });
+      }
+  });
+  return claiming;
+}
+
+TEST_P(RankOrder, IsThatOfAllThatClaimIt) {
+  RankGroup(GetParam(), reproducible(SumOrder::ranks)).run([](Communicator& comm, Arena& arena) {
+    const std::set<std::string> claiming = check_claims(comm, arena, SumOrder::ranks);
     // The policy has an algorithm for every size in any memory, and one hop for small messages.
     for (const char* name :
          {"all_reduce oneshot_ll", "all_reduce twoshot_ll", "all_reduce stream",
-          "reduce_scatter direct_ll", "reduce_scatter direct_push", "reduce direct_ll",
-          "reduce direct_push", "scan oneshot_ll", "exscan oneshot_ll"})
+          "all_reduce twoshot", "reduce_scatter direct_ll", "reduce_scatter direct_push",
+          "reduce direct_ll", "reduce direct_push", "scan oneshot_ll", "exscan oneshot_ll"})
       EXPECT_TRUE(claiming.contains(name)) << name;
+  });
+}
+
+TEST_P(RankOrder, ATreeIsThatOfAllThatClaimIt) {
+  RankGroup(GetParam(), reproducible(SumOrder::tree)).run([](Communicator& comm, Arena& arena) {
+    const std::set<std::string> claiming = check_claims(comm, arena, SumOrder::tree);
+    for (const char* name :
+         {"all_reduce stream", "all_reduce twoshot", "reduce_scatter direct_push",
+          "reduce direct_push", "scan direct_push"})
+      EXPECT_TRUE(claiming.contains(name)) << name;
+    const bool is_power_of_two = (comm.size() & (comm.size() - 1)) == 0;
+    for (const char* name : {"all_reduce recursive_doubling", "all_reduce halving_doubling"})
+      EXPECT_EQ(claiming.contains(name), is_power_of_two) << name;
   });
 }
 

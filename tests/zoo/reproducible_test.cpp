@@ -1,5 +1,6 @@
-// The policy `reproducible`: an element's result has the bits of its terms' sum in rank order,
-// wherever the element lies, however the call is made and whatever nodes the ranks are on.
+// The policies `reproducible` and `reproducible_tree`: an element's result has the bits of its
+// terms' sum in rank order, or in a tree, wherever the element lies, however the call is made and
+// whatever nodes the ranks are on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/covering.hpp"
@@ -30,27 +32,24 @@ constexpr Collective reducing[] = {Collective::all_reduce, Collective::reduce_sc
                                    Collective::reduce};
 constexpr std::size_t largest = under_tsan ? std::size_t{1} << 18 : std::size_t{16} << 20;
 
-CommunicatorOptions reproducible() {
-  CommunicatorOptions options;
-  options.reproducible = true;
-  return options;
-}
-
 /// The node of each rank.
 using NodesOfRanks = std::vector<int>;
+using Param = std::tuple<SumOrder, NodesOfRanks>;
 
-class Reproducible : public testing::TestWithParam<NodesOfRanks> {
+class Reproducible : public testing::TestWithParam<Param> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
-  static int ranks() { return static_cast<int>(GetParam().size()); }
-  static bool are_several_nodes() { return GetParam() != NodesOfRanks(GetParam().size(), 0); }
+  static SumOrder order() { return std::get<SumOrder>(GetParam()); }
+  static const NodesOfRanks& nodes() { return std::get<NodesOfRanks>(GetParam()); }
+  static int ranks() { return static_cast<int>(nodes().size()); }
+  static bool are_several_nodes() { return nodes() != NodesOfRanks(nodes().size(), 0); }
   static void run(const RankGroup::Body& body) {
     if (are_several_nodes())
-      run_on_nodes(GetParam(), reproducible(), Arena::default_capacity, body);
-    else RankGroup(ranks(), reproducible()).run(body);
+      run_on_nodes(nodes(), reproducible(order()), Arena::default_capacity, body);
+    else RankGroup(ranks(), reproducible(order())).run(body);
   }
   static void run_by_default(const RankGroup::Body& body) {
-    if (are_several_nodes()) run_on_nodes(GetParam(), {}, Arena::default_capacity, body);
+    if (are_several_nodes()) run_on_nodes(nodes(), {}, Arena::default_capacity, body);
     else RankGroup::cached(ranks()).run(body);
   }
 };
@@ -61,25 +60,32 @@ std::vector<NodesOfRanks> one_node() {
     if (!under_tsan || ranks < 4) all.emplace_back(ranks, 0);
   return all;
 }
-std::string ranks_of(const testing::TestParamInfo<NodesOfRanks>& test) {
-  return fmt::format("n{}", test.param.size());
+const auto orders = testing::Values(SumOrder::ranks, SumOrder::tree);
+std::string name_of_test(const testing::TestParamInfo<Param>& test) {
+  const auto& [order, nodes] = test.param;
+  const bool one = nodes == NodesOfRanks(nodes.size(), 0);
+  return (one ? fmt::format("n{}", nodes.size()) : fmt::format("nodes{}", fmt::join(nodes, "x"))) +
+         (order == SumOrder::tree ? "_tree" : "");
 }
-INSTANTIATE_TEST_SUITE_P(All, Reproducible, testing::ValuesIn(one_node()), ranks_of);
+INSTANTIATE_TEST_SUITE_P(All, Reproducible, testing::Combine(orders, testing::ValuesIn(one_node())),
+                         name_of_test);
 class ReproducibleOnOneNode : public Reproducible {};
-INSTANTIATE_TEST_SUITE_P(All, ReproducibleOnOneNode, testing::ValuesIn(one_node()), ranks_of);
+INSTANTIATE_TEST_SUITE_P(All, ReproducibleOnOneNode,
+                         testing::Combine(testing::Values(SumOrder::ranks),
+                                          testing::ValuesIn(one_node())),
+                         name_of_test);
 /// The same ranks in other places give the same bits.
-INSTANTIATE_TEST_SUITE_P(OnNodes, Reproducible,
-                         testing::Values(NodesOfRanks{0, 0, 1, 1}, NodesOfRanks{0, 1, 0, 1},
-                                         NodesOfRanks{0, 0, 0, 1}, NodesOfRanks{0, 1, 2, 3},
-                                         NodesOfRanks{0, 1, 1}),
-                         [](const auto& test) {
-                           return fmt::format("nodes{}", fmt::join(test.param, "x"));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    OnNodes, Reproducible,
+    testing::Combine(orders, testing::Values(NodesOfRanks{0, 0, 1, 1}, NodesOfRanks{0, 1, 0, 1},
+                                             NodesOfRanks{0, 0, 0, 1}, NodesOfRanks{0, 1, 2, 3},
+                                             NodesOfRanks{0, 1, 1})),
+    name_of_test);
 
 /// Calls body(placing) for all pairs of both kinds of memory, both places, and the collectives that
 /// reduce: of other triples with another seed.
 template <class Body>
-void for_places(const Communicator& comm, std::uint64_t seed, Body body) {
+void for_places(const Communicator& comm, SumOrder order, std::uint64_t seed, Body body) {
   std::size_t round = 0;
   for (const Levels& levels : covering({std::size(reducing), 2, 2},
                                        hash(seed + 64 * static_cast<unsigned>(comm.size())))) {
@@ -88,7 +94,8 @@ void for_places(const Communicator& comm, std::uint64_t seed, Body body) {
                  .symmetric = levels[1] == 1,
                  .in_place = levels[2] == 1,
                  .first = 17 * round,
-                 .root = static_cast<int>(round) % comm.size()});
+                 .root = static_cast<int>(round) % comm.size(),
+                 .order = order});
   }
 }
 
@@ -110,7 +117,7 @@ TEST_P(Reproducible, TypesAndOperations) {
           const Terms<T> terms(comm.size());
           for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max,
                                     ReduceOp::avg, ReduceOp::premul_sum})
-            for_places(comm, static_cast<unsigned>(op), [&](Placing placing) {
+            for_places(comm, order(), static_cast<unsigned>(op), [&](Placing placing) {
               placing.op = op;
               for (const std::size_t count : {5u, 1024u, 9000u}) {
                 const std::uint64_t h = hash(placing.first, sizeof(T), count);
@@ -135,14 +142,9 @@ TEST_P(Reproducible, ComplexProducts) {
       };
       return C(part(1), part(2));
     };
-    const auto product = [&](int ranks, std::size_t i) {
-      C all = term(0, i);
-      for (int rank = 1; rank < ranks; ++rank) {
-        const C a = all, b = term(rank, i);
-        all =
-            C(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
-      }
-      return all;
+    const auto product = [](const C& a, const C& b) {
+      return C(a.real() * b.real() - a.imag() * b.imag(),
+               a.real() * b.imag() + a.imag() * b.real());
     };
     for (const std::size_t count : {1u, 700u, 20000u})
       for (const bool scans : {false, true}) {
@@ -156,7 +158,9 @@ TEST_P(Reproducible, ComplexProducts) {
         data.download({});
         comm.synchronize();
         for (std::size_t i = 0; i < count; ++i) {
-          const C wanted = product(scans ? comm.rank() + 1 : comm.size(), i);
+          const C wanted = joined(
+              scans ? SumOrder::ranks : order(), scans ? comm.rank() + 1 : comm.size(),
+              [&](int rank) { return term(rank, i); }, product);
           if (std::memcmp(data.image() + i * sizeof(C), &wanted, sizeof(C)) == 0) continue;
           report(comm, fmt::format("element {} of {} has other bits", i, count));
           break;
@@ -172,7 +176,7 @@ TEST_P(Reproducible, SizesAndOffsets) {
     Arena large(comm, most + 4096);
     const auto sizes = [&]<class T>() {
       const Terms<T> terms(comm.size());
-      for_places(comm, sizeof(T), [&](Placing placing) {
+      for_places(comm, order(), sizeof(T), [&](Placing placing) {
         for (std::size_t bytes = sizeof(T); bytes <= most; bytes *= bytes < 65536 ? 6 : 16) {
           const Call call = placing.as_case(data_type_of<T>).call(comm.size());
           placing.count = count_within(call, bytes);
@@ -198,7 +202,7 @@ TEST_P(Reproducible, GroupsAndGraphs) {
       arenas.push_back(std::make_unique<Arena>(comm, (std::size_t{1} << 18) + 4096));
     const Stream stream = comm.create_stream();
     Backend& backend = backend_of(comm);
-    for_places(comm, 1, [&](Placing placing) {
+    for_places(comm, order(), 1, [&](Placing placing) {
       for (const std::size_t most : {100u, 8000u})
         for (const bool by_graph : {false, true}) {
           std::vector<std::unique_ptr<Placed<float>>> calls;
@@ -253,13 +257,41 @@ TEST_P(ReproducibleOnOneNode, GroupsShareLaunches) {
 TEST_P(Reproducible, AsAnOptionOfOneCall) {
   run_by_default([](Communicator& comm, Arena& arena) {
     const Terms<bf16> terms(comm.size());
-    for_places(comm, 2, [&](Placing placing) {
+    for_places(comm, order(), 2, [&](Placing placing) {
       for (const std::size_t count : {7u, 3000u, 70000u}) {
         placing.count = count / static_cast<unsigned>(comm.size());
-        placing.algorithm = "reproducible";
+        placing.algorithm = order() == SumOrder::tree ? "reproducible_tree" : "reproducible";
         check_now(comm, arena, terms, placing);
       }
     });
+  });
+}
+
+class ReproducibleTree : public Reproducible {};
+INSTANTIATE_TEST_SUITE_P(All, ReproducibleTree,
+                         testing::Combine(testing::Values(SumOrder::tree),
+                                          testing::Values(NodesOfRanks(1), NodesOfRanks(2),
+                                                          NodesOfRanks(4), NodesOfRanks(8))),
+                         name_of_test);
+
+/// Ranks whose terms are sums of a tree of 8 terms give the bits of that tree: as
+/// Terms.HaveOneTreeOnAnyNumberOfRanks shows, the same on 1, 2, 4 and 8 ranks.
+TEST_P(ReproducibleTree, IsThatOfEightRanks) {
+  run([](Communicator& comm, Arena& arena) {
+    const auto check = [&]<class T>() {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+        const Terms<T> terms(Terms<T>(8), op, comm.size());
+        for_places(comm, order(), sizeof(T), [&](Placing placing) {
+          placing.op = op;
+          for (const std::size_t count : {8u, 4000u, 50000u}) {
+            placing.count = count / static_cast<unsigned>(comm.size());
+            check_now(comm, arena, terms, placing);
+          }
+        });
+      }
+    };
+    check.template operator()<float>();
+    check.template operator()<bf16>();
   });
 }
 
@@ -267,16 +299,18 @@ TEST_P(Reproducible, AsAnOptionOfOneCall) {
 /// the library's own choice on nodes of several ranks. (On one node, that choice adds up in rank
 /// order, too, where GPUs are close.)
 TEST_P(Reproducible, OtherAlgorithmsGiveOtherBits) {
-  if (ranks() < 3) return;  // two terms have one order
+  const bool tree = order() == SumOrder::tree;
+  if (ranks() < (tree ? 4 : 3)) return;  // fewer terms have one order
   // So has a node of all but the last rank, where GPUs are close.
-  if (target() != BackendKind::host && GetParam() == NodesOfRanks{0, 0, 0, 1}) return;
-  run_by_default([](Communicator& comm, Arena& arena) {
+  if (target() != BackendKind::host && nodes() == NodesOfRanks{0, 0, 0, 1}) return;
+  run_by_default([tree](Communicator& comm, Arena& arena) {
     const Terms<float> terms(comm.size());
     std::size_t wrong = 0;
-    for_places(comm, 3, [&](Placing placing) {
+    for_places(comm, order(), 3, [&](Placing placing) {
       if (placing.collective != Collective::all_reduce) return;
-      if (!are_several_nodes()) placing.algorithm = "ring";
-      else if (GetParam().back() + 1 == ranks()) placing.algorithm = "rails_ring";
+      if (tree) placing.algorithm = "stream";
+      else if (!are_several_nodes()) placing.algorithm = "ring";
+      else if (nodes().back() + 1 == ranks()) placing.algorithm = "rails_ring";
       for (const std::size_t count : {1000u, 5000u, 35000u}) {
         placing.count = count;
         Placed<float> call(comm, arena, terms, placing);
@@ -287,111 +321,6 @@ TEST_P(Reproducible, OtherAlgorithmsGiveOtherBits) {
     });
     const auto of_all = comm.bootstrap().all_gather(wrong);
     EXPECT_GT(*std::max_element(of_all.begin(), of_all.end()), 0u);
-  });
-}
-
-class ReproducibleTrio : public testing::Test {
- protected:
-  void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(3); }
-};
-
-constexpr Call middling{.count = 10000};
-
-TEST_F(ReproducibleTrio, RefusesOtherAlgorithms) {
-  RankGroup(3, reproducible()).run([](Communicator& comm, Arena& arena) {
-    auto* const data = static_cast<float*>(arena.recv.device());
-    const auto sum = [&](DataType type, const char* algorithm) {
-      comm.all_reduce(data, data, 100, type, ReduceOp::sum, {}, {.algorithm = algorithm});
-    };
-    expect_invalid([&] { sum(DataType::f32, "ring"); },
-                   fmt::format("all_reduce: rank {}: algorithm ring: it does not reduce f32 "
-                               "in rank order, which a reproducible communicator requires",
-                               comm.rank()));
-    expect_throws(
-        ErrorCode::unsupported, [&] { sum(DataType::f32, "p2p"); },
-        "policy p2p: none of its algorithms serves this call of a reproducible "
-        "communicator");
-    sum(DataType::i32, "ring");  // integers have one sum
-    sum(DataType::f32, "stream");
-    sum(DataType::f32, "yali");
-    comm.synchronize();
-  });
-}
-
-TEST_F(ReproducibleTrio, SaysWhatItDoes) {
-  RankGroup(3, reproducible()).run([](Communicator& comm, Arena&) {
-    const std::string text = comm.explain(middling);
-    EXPECT_THAT(text, HasSubstr("\n  reproducible: only algorithms that reduce in rank order\n"));
-    EXPECT_THAT(text, HasSubstr("  ring                 no: it does not reduce f32 in rank order"));
-    Call of_integers = middling;
-    of_integers.type = DataType::u32;
-    EXPECT_THAT(comm.explain(of_integers),
-                HasSubstr("\n  reproducible: all algorithms give the same bits here\n"));
-    Call moves = middling;
-    moves.collective = Collective::broadcast;
-    EXPECT_THAT(comm.explain(moves), HasSubstr("all algorithms give the same bits here"));
-  });
-  RankGroup::cached(3).run([](Communicator& comm, Arena&) {
-    EXPECT_THAT(comm.explain(middling), Not(HasSubstr("reproducible")));
-    EXPECT_THAT(comm.explain(middling, {.algorithm = "reproducible"}),
-                HasSubstr("by policy reproducible: "));
-  });
-}
-
-void expect_reproducible(const Communicator& comm, bool yes = true) {
-  const std::string text = comm.explain(middling);
-  EXPECT_EQ(text.find("\n  reproducible: ") != std::string::npos, yes) << text;
-}
-
-TEST_F(ReproducibleTrio, PartsAndDuplicatesInheritIt) {
-  RankGroup(3, reproducible()).run([](Communicator& comm, Arena&) {
-    expect_reproducible(comm);
-    {
-      Communicator copy = comm.duplicate();
-      expect_reproducible(copy);
-      const std::optional<Communicator> part = copy.split(comm.rank() == 0 ? 1 : 0, 0);
-      expect_reproducible(*part);
-    }
-    comm.bootstrap().barrier();
-  });
-}
-
-TEST_F(ReproducibleTrio, ByTheOptionOfADeviceGroup) {
-  DeviceGroupOptions options;
-  options.backend = target();
-  options.reproducible = true;
-  const DeviceGroup group = DeviceGroup::first(3, options);
-  for (int rank = 0; rank < 3; ++rank) expect_reproducible(group.device(rank));
-}
-
-TEST_F(ReproducibleTrio, ByEnvironment) {
-  const ScopedEnvironment environment("PLAIT_ALGO", " reproducible ");
-  run_ranks(3, [](Communicator& comm, int) { expect_reproducible(comm); });
-}
-
-/// Rules give way where they name another algorithm.
-TEST_F(ReproducibleTrio, TakesRulesThatFit) {
-  const ScopedEnvironment environment("PLAIT_ALGO", "ring;0-4K=oneshot_ll;reduce:chain");
-  run_ranks(3, reproducible(), [](Communicator& comm, int) {
-    Call call{.count = 64};
-    EXPECT_EQ(comm.chosen(call), "oneshot_ll");
-    EXPECT_NE(comm.chosen(middling), "ring");
-    call.type = DataType::i64;
-    EXPECT_EQ(comm.chosen(call), "ring");
-    call.collective = Collective::reduce;
-    EXPECT_EQ(comm.chosen(call), "chain");
-    call.type = DataType::f64;
-    EXPECT_NE(comm.chosen(call), "chain");
-  });
-}
-
-TEST_F(ReproducibleTrio, IsAgreedOn) {
-  with_bootstraps(3, [](std::unique_ptr<Bootstrap> bootstrap, int rank) {
-    CommunicatorOptions options = test_options();
-    options.reproducible = rank == 2;
-    expect_throws(
-        ErrorCode::mismatch, [&] { Communicator::create(std::move(bootstrap), options); },
-        "reproducible=1");
   });
 }
 

@@ -20,7 +20,7 @@ class Steps {
     const Landing landing = Landing::of(call_.bytes(), ranks());
     barrier();
     if (landing.slice != 0) exchange(landing);
-    else pull(landing.tail, 0);
+    else pull(landing.tail);
     barrier();
   }
 
@@ -32,9 +32,9 @@ class Steps {
       return offset(layout.chunks.at(index), layout.slice.begin);
     };
     barrier();
-    pull(chunk(0), rank());
+    pull(chunk(0));
     for (std::size_t i = 1; i < InPlace::chunk_count; ++i)
-      context_.at_once([&] { pull(chunk(i), rank()); }, [&] { gather_to_all(chunk(i - 1)); });
+      context_.at_once([&] { pull(chunk(i)); }, [&] { gather_to_all(chunk(i - 1)); });
     gather_to_all(chunk(InPlace::chunk_count - 1));
     barrier();
   }
@@ -63,7 +63,7 @@ class Steps {
         [&] {
           barrier();
           sum_landed(landing, b);
-          pull(landing.tail, 0);
+          pull(landing.tail);
           barrier();
         },
         [&] { gather(peer(1), offset(a, mine)); });
@@ -93,16 +93,15 @@ class Steps {
                             .stride = static_cast<std::ptrdiff_t>(landing.slice),
                             .distances = nullptr,
                             .rank = rank()};
-    sum(landed, buffers_.send_window.own + begin, landed.own, chunk.size(), 0);
+    sum(landed, buffers_.send_window.own + begin, landed.own, chunk.size());
   }
   /// Sums `bytes` of all inputs into the own output.
-  void pull(Range bytes, int first) {
+  void pull(Range bytes) {
     const WindowView terms = buffers_.send_window.at(bytes.begin);
-    sum(terms, terms.own, buffers_.recv_window.own + bytes.begin, bytes.size(), first);
+    sum(terms, terms.own, buffers_.recv_window.own + bytes.begin, bytes.size());
   }
 
-  void sum(const WindowView& terms, const std::byte* own, std::byte* result, std::size_t bytes,
-           int first) {
+  void sum(const WindowView& terms, const std::byte* own, std::byte* result, std::size_t bytes) {
     if (bytes == 0) return;
     // Stripes are whole steps of the kernel's loop, so only the last block has a remainder.
     const std::size_t step = 8 * stripe_grain(shape_.threads);
@@ -112,7 +111,6 @@ class Steps {
                     .terms = terms,
                     .own = own,
                     .result = result,
-                    .first = first,
                     .stripes = Partition::of(bytes, shape.blocks, step),
                     .reduction = reduction_};
     context_.launch("copy_engine", call_.type, shape, args);
@@ -160,9 +158,7 @@ class CopyEngine final : public CollectiveAlgorithm {
     return outside + 2 * n * topology.copy_us +
            2.0 * (n - 1) / n * static_cast<double>(call.bytes()) / topology.copy_bandwidth;
   }
-  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return !call.in_place || two_terms_commute(call, topology);
-  }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -31,9 +31,8 @@
 // barriers are hidden behind copies.
 // Resources: one signal word per writer, one epoch.
 //
-// All ranks get the same bits: one rank sums a slice, and all ranks sum the tail in the same order.
-// That is the order of the ranks. In place it begins at the slice's own rank, because if all pulls
-// began at rank 0, all would wait for its link.
+// All ranks get the same bits: one rank sums a slice, all ranks sum the tail, and all in the order
+// of the ranks.
 //
 // Why this is right.
 //   - Visibility: a kernel that follows a copy in a stream, or waits for it by an event, does
@@ -82,7 +81,6 @@ struct Args {
   WindowView terms;
   const std::byte* own;
   std::byte* result;
-  int first;          // the rank whose term comes first; the others follow in their order
   Partition stripes;  // of the chunk, in bytes, one per block
   Reduction reduction;
 };
@@ -91,8 +89,7 @@ template <class T>
 struct Kernel {
   template <Device D>
   PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    const auto term = [&a](int step) {
-      const int rank = rank_after(a.first, step, a.ranks);
+    const auto term = [&a](int rank) {
       return reinterpret_cast<const T*>(rank == a.rank ? a.own : a.terms.peer_ptr(rank));
     };
     const Packs<T, D::pack_bytes> result(reinterpret_cast<T*>(a.result),

@@ -46,6 +46,13 @@ class HalvingDoubling final : public ChannelAlgorithm {
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);
   }
+  /// Of +0 and -0 the own one wins, and an own term is not rounded before it is added.
+  bool reduces_in_tree(const Call& call, const Topology& topology) const override {
+    const bool selects = call.op == ReduceOp::min || call.op == ReduceOp::max,
+               multiplies = call.op == ReduceOp::avg || call.op == ReduceOp::premul_sum;
+    return doubles_in_tree(topology) && !selects &&
+           (!multiplies || accumulates_unrounded(call.type));
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -25,6 +25,9 @@ class RecursiveDoubling final : public LLAlgorithm {
   bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
     return two_terms_travel(call, topology);
   }
+  bool reduces_in_tree(const Call&, const Topology& topology) const override {
+    return doubles_in_tree(topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

@@ -49,7 +49,8 @@ struct Args {
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
-template <class T, class D>
+/// `Tree`: terms are added in a tree.
+template <class T, class D, bool Tree>
 class Stream {
  public:
   PLAIT_DEVICE Stream(D& dev, const Args& a)
@@ -65,7 +66,7 @@ class Stream {
         chunks_(a.plan.chunks.count(stripe_)) {}
 
   PLAIT_DEVICE void run() {
-    if constexpr (is_untyped<T>) {
+    if constexpr (is_untyped<T> || Tree) {  // trees have one loop: less code
       run_ranks<0>();
     } else {
       switch (ranks_) {
@@ -323,13 +324,12 @@ class Stream {
 
   /// Reduces one pack, perhaps the last and partial one, for any number of ranks and any alignment.
   PLAIT_DEVICE void reduce_one(const Range& range, std::uint32_t k, std::uint32_t i) {
-    const auto term = [&](int r) {
+    const auto term = [&](int r) PLAIT_INLINED {
       return r == rank_ ? in_.load(dev_, range.begin + i)
                         : dev_.load(channels_.template incoming<P>(scattering, r, k) + i);
     };
-    auto sum = reducer_.start(term(0));
-    for (int r = 1; r < ranks_; ++r) reducer_.add(sum, term(r));
-    const P result = reducer_.template finish<sizeof(P)>(sum);
+    const P result =
+        Tree ? sum_in_tree<P>(reducer_, ranks_, term) : sum_in_turn<P>(reducer_, ranks_, term);
     out_.store(dev_, range.begin + i, result);
     if (!a_.plan.has_results) return;
     for (unsigned s = 0; s + 1 < static_cast<unsigned>(ranks_); ++s) {
@@ -350,9 +350,17 @@ class Stream {
 
 template <class T>
 struct Kernel {
-  template <Device D>
-  PLAIT_DEVICE static void run(D& dev, const Args& a) {
-    Stream<T, D>(dev, a).run();
+  template <bool Tree>
+  struct Adding {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Stream<T, D, Tree>(dev, a).run();
+    }
+  };
+  using Cases = std::conditional_t<Reducer<T>::has_trees, TypeList<Adding<false>, Adding<true>>,
+                                   TypeList<Adding<false>>>;
+  static unsigned case_of(const Args& a) {
+    return Reducer<T>::has_trees && a.reduction.tree ? 1 : 0;
   }
 };
 

@@ -3,8 +3,7 @@
 //
 // The message is cut into one slice per rank, and a slice into one stripe per block.
 //   1. Enter: a barrier among blocks b of all ranks. After it, all inputs are ready.
-//   2. Reduce: a rank pulls its own slice of all peers' inputs, from the next rank on so that links
-//      are used evenly, and adds it to its own.
+//   2. Reduce: a rank pulls its own slice of all inputs and adds them in the order of the ranks.
 //   3. Push: it pushes the result to all ranks' outputs, in the same loop, so both directions of
 //      the links are busy.
 //   4. Leave: a second barrier. After it, all results have arrived and no rank reads inputs any
@@ -13,8 +12,7 @@
 // Cost: two hops and 2 (n - 1) / n * bytes out of each rank.
 // Resources: one signal word per (block, writer), one epoch per block.
 //
-// All ranks get the same bits, because one rank sums each element. The order of the sum is fixed:
-// it starts at the slice's own rank.
+// All ranks get the same bits, because one rank sums each element, in the order of the ranks.
 //
 // Why the two barriers are enough. On all ranks, only block b of rank r reads and writes the
 // elements of slice r and stripe b. It needs the inputs, which barrier 1 announces, and delivers
@@ -50,14 +48,11 @@ struct Kernel {
   PLAIT_DEVICE static T* output(const Args& a, int rank) {
     return reinterpret_cast<T*>(a.recv.peer_ptr(rank));
   }
-  PLAIT_DEVICE static int peer_at(const Args& a, int step) {
-    return rank_after(a.peers.rank, step, a.peers.ranks);
-  }
 
   /// Reduces the block's stripe of the rank's slice, from all inputs to all outputs.
   template <Device D>
   PLAIT_DEVICE static void reduce_slice(D& dev, const Args& a) {
-    const auto term = [&a](int step) { return input(a, peer_at(a, step)); };
+    const auto term = [&a](int rank) { return input(a, rank); };
     BufferSum<T, D, decltype(term)> sum(dev, term, a.peers.ranks, a.count,
                                         all_aligned<D>(a) ? a.count / PackOf<D>::lanes : 0,
                                         a.reduction);

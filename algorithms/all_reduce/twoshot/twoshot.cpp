@@ -22,8 +22,9 @@ class Twoshot final : public SlicedAlgorithm {
     return shapes_for(call.bytes() / static_cast<unsigned>(topology.ranks), topology.block_threads,
                       {most, units, units / 2, units / 4, 16u}, topology);
   }
-  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return two_terms_commute(call, topology);
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
+  bool reduces_in_tree(const Call&, const Topology& topology) const override {
+    return meets_in_tree(topology);
   }
 };
 

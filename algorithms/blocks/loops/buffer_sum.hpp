@@ -9,9 +9,9 @@
 
 namespace plait {
 
-/// Adds `terms` buffers of `count` elements. Term(s) is the address of term s; terms are added in
-/// the order of s. If they lie in the memory of several ranks, every rank should begin with another
-/// rank's, so that all links are used evenly.
+/// Adds `terms` buffers of `count` elements, those of ranks in their order. term(r) is the address
+/// of rank r's. Threads keep so many loads on their way that all links are busy, although all ranks
+/// begin with rank 0's.
 template <class T, Device D, class Term>
 class BufferSum {
  public:
@@ -34,6 +34,8 @@ class BufferSum {
   PLAIT_DEVICE void run(Range packs, int results, Result result) {
     if constexpr (is_untyped<T>) {
       reducer_.sum(dev_, packs, count_, terms_, terms_, term_, results, result, true);
+    } else if (reducer_.in_tree()) {
+      run_in_tree(packs, stores(results, result));
     } else {
       add_up(packs, stores(results, result));
     }
@@ -110,6 +112,26 @@ class BufferSum {
     for (; i < packs.end; i += step) add_one(i, store);
   }
 
+  template <class Store>
+  PLAIT_DEVICE void run_in_tree(Range packs, Store store) {
+    // Sums of 8-bit floats take so much room that the terms would not stay in registers.
+    const std::size_t whole = sizeof(T) == 1       ? 0
+                              : packs.end < whole_ ? packs.end
+                                                   : whole_,
+                      step = dev_.threads();
+    std::size_t i = packs.begin + dev_.thread();
+    for (; i < whole; i += step) {
+      P terms[most_in_tree];
+      PLAIT_UNROLL
+      for (int r = 0; r < most_in_tree; ++r)
+        if (r < terms_) terms[r] = dev_.load(reinterpret_cast<const P*>(term_(r)) + i);
+      add_in_tree(reducer_, terms, terms_);
+      const P sums[1] = {terms[0]};
+      store.template operator()<true>(i, sums);
+    }
+    for (; i < packs.end; i += step) add_one(i, store);
+  }
+
   /// Adds the complete, aligned packs i, i + threads, ..., `Unroll` of them.
   template <int Terms, int Unroll, class Store>
   PLAIT_DEVICE void add_whole(const Reducer<T>& reducer, std::size_t i, Store store) {
@@ -147,10 +169,11 @@ class BufferSum {
   /// Adds one pack of any alignment, perhaps the partial last one.
   template <class Store>
   PLAIT_DEVICE void add_one(std::size_t i, Store store) {
-    using Input = Packs<const T, D::pack_bytes>;
-    auto sum = reducer_.start(Input(term_(0), count_).load(dev_, i));
-    for (int s = 1; s < terms_; ++s) reducer_.add(sum, Input(term_(s), count_).load(dev_, i));
-    const P sums[1] = {reducer_.template finish<D::pack_bytes>(sum)};
+    const auto term = [&](int r) PLAIT_INLINED {
+      return Packs<const T, D::pack_bytes>(term_(r), count_).load(dev_, i);
+    };
+    const P sums[1] = {reducer_.in_tree() ? sum_in_tree<P>(reducer_, terms_, term)
+                                          : sum_in_turn<P>(reducer_, terms_, term)};
     store.template operator()<false>(i, sums);
   }
 

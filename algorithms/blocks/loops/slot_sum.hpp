@@ -18,7 +18,8 @@ struct SlotTerms {
 
 /// Adds the packs `range` of the own buffer and of slots, where they begin at pack 0 of slot_of(r),
 /// and stores the sums in `to` from pack `begin` on. `Finished`: as results, else as partial ones.
-template <bool Finished, class T, class D, class SlotOf>
+/// `Tree`: in a tree.
+template <bool Finished, bool Tree = false, class T, class D, class SlotOf>
 PLAIT_DEVICE void add_slots(D& dev, const Reducer<T>& reducer,
                             const Packs<const T, D::pack_bytes>& own, const Range& range,
                             const Packs<T, D::pack_bytes>& to, std::size_t begin,
@@ -36,6 +37,17 @@ PLAIT_DEVICE void add_slots(D& dev, const Reducer<T>& reducer,
     for_packs<packs_in_flight<T, D>>(
         dev, static_cast<std::uint32_t>(range.size()), whole,
         [&]<int Count, bool Whole>(std::uint32_t first) {
+          if constexpr (Tree) {
+            for (int u = 0; u < Count; ++u) {
+              const std::uint32_t at = first + static_cast<std::uint32_t>(u) * dev.threads();
+              const auto term = [&](int r) PLAIT_INLINED {
+                return r == terms.own ? load_pack<Whole>(dev, own, range.begin + at)
+                                      : dev.load(slot_of(r) + at);
+              };
+              store_pack<Whole>(dev, to, begin + at, sum_in_tree<P>(reducer, terms.number, term));
+            }
+            return;
+          }
           P packs[Count];
           const auto load = [&](int r) {
             const P* const slot = r == terms.own ? nullptr : slot_of(r);

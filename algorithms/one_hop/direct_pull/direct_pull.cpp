@@ -28,8 +28,9 @@ class DirectPull final : public PeerAlgorithm {
   double estimate(const Call& call, const Topology& topology) const override {
     return overhead_us(topology) + direct_bytes(call, topology) / topology.link_bandwidth;
   }
-  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return two_terms_commute(call, topology);
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
+  bool reduces_in_tree(const Call&, const Topology& topology) const override {
+    return meets_in_tree(topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

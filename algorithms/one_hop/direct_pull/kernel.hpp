@@ -3,9 +3,8 @@
 //
 // The block of the call that a rank gets is cut into one stripe per thread block.
 //   1. Enter: a barrier among thread blocks b of all ranks. After it, inputs are ready.
-//   2. Pull: a rank that gets a result loads its block from all inputs, its own first and then the
-//      next rank's, so that no two ranks read from the same peer at a time, and adds them up into
-//      its output.
+//   2. Pull: a rank that gets a result loads its block from all inputs and adds them in the order
+//      of the ranks into its output.
 //   3. Leave: a second barrier. After it, no rank reads inputs any more.
 //
 // Why the two barriers are enough. Only the own rank writes an output, and only its thread block b
@@ -16,8 +15,6 @@
 //
 // Cost: two barriers, and (n - 1) blocks into the busiest rank.
 // Resources: one signal word per (thread block, writer), one epoch per thread block.
-//
-// The order of a sum is fixed: it begins at the rank that gets it.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/blocks/flags/block_peers.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
@@ -52,10 +49,8 @@ struct Kernel {
   PLAIT_DEVICE static void pull(D& dev, const Args& a) {
     if (!a.pattern.sends(a.peers.rank, a.peers.rank)) return;
     const std::size_t begin = a.pattern.send_begin(a.peers.rank, a.count);
-    const auto term = [&a, begin](int step) {
-      return reinterpret_cast<const T*>(
-                 a.send.peer_ptr(rank_after(a.peers.rank, step, a.peers.ranks))) +
-             begin;
+    const auto term = [&a, begin](int rank) {
+      return reinterpret_cast<const T*>(a.send.peer_ptr(rank)) + begin;
     };
     const Packs<T, D::pack_bytes> out(static_cast<T*>(a.recv), a.count);
     // Inputs lie at the same offset of windows that begin at pages, so all are aligned as the own

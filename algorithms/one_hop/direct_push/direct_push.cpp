@@ -48,6 +48,9 @@ class DirectPush final : public ChannelAlgorithm {
                               network_use(call, stripe, grain, topology), topology);
   }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
+  bool reduces_in_tree(const Call&, const Topology& topology) const override {
+    return meets_in_tree(topology);
+  }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {

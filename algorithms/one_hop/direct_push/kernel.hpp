@@ -57,8 +57,8 @@ struct Args {
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
-/// `Reduces`: for collectives that add up; otherwise it only moves blocks.
-template <class T, class D, bool Reduces>
+/// `Reduces`: for collectives that add up; otherwise it only moves blocks. `Tree`: in a tree.
+template <class T, class D, bool Reduces, bool Tree = false>
 class Direct {
  public:
   PLAIT_DEVICE Direct(D& dev, const Args& a)
@@ -172,9 +172,9 @@ class Direct {
     const Range range = chunk(k);
     if constexpr (Reduces) {
       if (terms() > 0)
-        add_slots<true>(dev_, reducer_, block_for(rank_), range, block_from(rank_), range.begin,
-                        {rank_, terms()},
-                        [&](int r) { return channels_.template incoming<P>(way, r, k); });
+        add_slots<true, Tree>(dev_, reducer_, block_for(rank_), range, block_from(rank_),
+                              range.begin, {rank_, terms()},
+                              [&](int r) { return channels_.template incoming<P>(way, r, k); });
     } else {
       for (unsigned i = 0; i + 1 < static_cast<unsigned>(ranks_); ++i) {
         const int peer = peer_at(i);
@@ -195,13 +195,19 @@ class Direct {
 };
 
 /// Move-only collectives launch as their `move_type`, so only those types compile the case of
-/// moves.
+/// moves. None of them has trees.
 template <class T>
 struct Kernel {
   struct Sums {
     template <Device D>
     PLAIT_DEVICE static void run(D& dev, const Args& a) {
       Direct<T, D, true>(dev, a).run();
+    }
+  };
+  struct Trees {
+    template <Device D>
+    PLAIT_DEVICE static void run(D& dev, const Args& a) {
+      Direct<T, D, true, true>(dev, a).run();
     }
   };
   struct Moves {
@@ -214,9 +220,12 @@ struct Kernel {
       Direct<T, D, false>(dev, a).run();
     }
   };
-  using Cases =
-      std::conditional_t<is_moved<T> || is_untyped<T>, TypeList<Sums, Moves>, TypeList<Sums>>;
-  static unsigned case_of(const Args& a) { return a.pattern.reduces ? 0 : 1; }
+  using Cases = std::conditional_t<
+      is_moved<T> || is_untyped<T>, TypeList<Sums, Moves>,
+      std::conditional_t<Reducer<T>::has_trees, TypeList<Sums, Trees>, TypeList<Sums>>>;
+  static unsigned case_of(const Args& a) {
+    return !a.pattern.reduces || (Reducer<T>::has_trees && a.reduction.tree) ? 1 : 0;
+  }
 };
 
 }  // namespace plait::direct_push

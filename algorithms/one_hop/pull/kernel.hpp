@@ -5,9 +5,10 @@
 //   2. Enter: a barrier among thread blocks b of all ranks. After it, addresses and inputs are
 //      there.
 //   3. Pull: a rank that gets data reads it from the peers. If data is added up, this goes in
-//      chunks that stay in the cache: a rank reads all peers' parts of a chunk into a buffer and
-//      adds them to its own. In an all-reduce, a rank does so for its slice of the message, in a
-//      scan for the whole message of the ranks before it.
+//      chunks that stay in the cache: a rank reads all peers' parts of a chunk into a buffer, from
+//      the next rank's on so that no two read from the same peer at a time, and adds them in the
+//      order of the ranks. In an all-reduce, a rank does so for its slice of the message, in a scan
+//      for the whole message of the ranks before it.
 //   4. All-reduce only: a second barrier, after which all slices are reduced. Then each rank reads
 //      the slices of the others from their outputs.
 //   5. Leave: a last barrier. After it, no rank reads this rank's buffers any more.
@@ -34,8 +35,6 @@
 // Cost: 2 barriers, 3 for an all-reduce, and one system call per chunk or block.
 // Resources: 32 bytes, a gate and a signal word per (thread block, writer), one epoch per thread
 // block.
-//
-// The order of a sum is fixed: it begins at the rank that computes it, in a scan at rank 0.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -180,14 +179,14 @@ class Pull {
   PLAIT_DEVICE bool add() {
     const int rank = a_.peers.rank, ranks = a_.peers.ranks;
     const bool keeps = a_.scans && is_in_place_somewhere();
-    Terms terms{rank, ranks};
+    int terms = ranks;  // the sum is that of so many first ranks
     Range range = a_.message.stripes.at(dev_.block());
     std::size_t begin = 0;  // in the inputs
     int chunks = ranks - 1;
     if (a_.all_reduce) {
       range = a_.message.stripe(rank, dev_.block());
     } else if (a_.scans) {
-      terms = {0, a_.terms};
+      terms = a_.terms;
       // The first term that is read goes to where the result will be. The last chunk of the buffer
       // keeps the result if need be.
       chunks = (ranks > 2 ? ranks - 2 : 0) + (keeps ? 1 : 0);
@@ -199,12 +198,12 @@ class Pull {
     for (std::size_t at = range.begin; at < range.end; at += buffer.chunk) {
       const std::size_t bytes = range.end - at < buffer.chunk ? range.end - at : buffer.chunk;
       std::byte* const result = keeps ? buffer.of(chunks) : a_.recv + at;
-      if (terms.number != 0 &&
+      if (terms != 0 &&
           !add_chunk(buffer, terms, begin + at, bytes, a_.scans ? result : nullptr, result))
         return false;
       if (!keeps) continue;
       if (!peers_.barrier()) return false;
-      if (terms.number != 0) D::copy_bytes(a_.recv + at, result, bytes);
+      if (terms != 0) D::copy_bytes(a_.recv + at, result, bytes);
     }
     return true;
   }
@@ -221,41 +220,36 @@ class Pull {
     return true;
   }
 
-  /// The ranks whose terms are added, in this order.
-  struct Terms {
-    int first, number;
-  };
-  /// Adds the terms of `ranks`, `bytes` bytes from `at` on, and stores the sum in `result`. `to`:
-  /// the place for the first term that is read from another process; null: the buffer.
-  PLAIT_DEVICE bool add_chunk(Buffer& buffer, const Terms& ranks, std::size_t at, std::size_t bytes,
+  /// Adds the terms of the first `ranks` ranks, `bytes` bytes from `at` on, and stores the sum in
+  /// `result`. `to`: the place for the first term that is read from another process; null: the
+  /// buffer.
+  PLAIT_DEVICE bool add_chunk(Buffer& buffer, int ranks, std::size_t at, std::size_t bytes,
                               std::byte* to, std::byte* result) {
-    const auto rank_of = [&](int step) { return rank_after(ranks.first, step, a_.peers.ranks); };
     const std::byte* terms[max_ranks];  // where each rank's term begins
     int buffered = 0;
-    for (int step = 0; step < ranks.number; ++step) {
-      const int rank = rank_of(step);
+    for (int step = 0; step < a_.peers.ranks; ++step) {
+      const int rank = peer_at(step);
+      if (rank >= ranks) continue;
       const Place from = place_of(rank);
-      terms[step] = from.send + at;
+      terms[rank] = from.send + at;
       if (is_read_here(from, from.send)) continue;
       std::byte* const copy = to != nullptr ? to : buffer.of(++buffered);
       to = nullptr;
-      terms[step] = copy;
+      terms[rank] = copy;
       if (!read(rank, from, copy, from.send, at, bytes)) return false;
     }
     Visit visit(*this);
-    for (int step = 0; step < ranks.number; ++step)
-      if (const int rank = rank_of(step);
-          rank != a_.peers.rank && is_near(place_of(rank)) && !visit.enter(rank))
-        return false;
-    const auto term = [&terms](int step) { return reinterpret_cast<const T*>(terms[step]); };
+    for (int rank = 0; rank < ranks; ++rank)
+      if (rank != a_.peers.rank && is_near(place_of(rank)) && !visit.enter(rank)) return false;
+    const auto term = [&terms](int rank) { return reinterpret_cast<const T*>(terms[rank]); };
     const std::size_t elements = bytes / sizeof(T);
     const Packs<T, D::pack_bytes> out(reinterpret_cast<T*>(result), elements);
     std::size_t whole = out.whole();
-    for (int step = 0; step < ranks.number; ++step) {
-      const std::size_t its = Packs<const T, D::pack_bytes>(term(step), elements).whole();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::size_t its = Packs<const T, D::pack_bytes>(term(rank), elements).whole();
       whole = its < whole ? its : whole;
     }
-    BufferSum<T, D, decltype(term)> sum(dev_, term, ranks.number, elements, whole, a_.reduction);
+    BufferSum<T, D, decltype(term)> sum(dev_, term, ranks, elements, whole, a_.reduction);
     sum.run(in_packs<D::pack_bytes>({0, bytes}), 1,
             [result](int) { return reinterpret_cast<T*>(result); });
     return true;

@@ -49,8 +49,9 @@ class PullAlgorithm final : public CollectiveAlgorithm {
            (all_reduce ? 2 : 1) * std::max(topology.ranks - 1, 1) +
            moved / (0.6 * topology.link_bandwidth);
   }
-  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
-    return is_scan(call.collective) || two_terms_commute(call, topology);
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
+  bool reduces_in_tree(const Call&, const Topology& topology) const override {
+    return meets_in_tree(topology);
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,

@@ -27,11 +27,12 @@ static void create_with_id(void) {
   OK(plait_comm_destroy(other));
 }
 
-static int is_reproducible(plait_comm of) {
+static int is_reproducible(plait_comm of, const char* how) {
   plait_call call = PLAIT_CALL_INIT;
   char text[4000];
   OK(plait_explain(of, &call, NULL, text, sizeof text, NULL));
-  return strstr(text, "\n  reproducible: ") != NULL;
+  const char* const line = strstr(text, "\n  reproducible: ");
+  return line != NULL && strstr(line, how) != NULL;
 }
 
 void create(void) {
@@ -70,11 +71,15 @@ void create(void) {
 
   config.reproducible = 1;
   OK(plait_comm_create(MPI_COMM_WORLD, &config, &other));
-  CHECK(is_reproducible(other) && !is_reproducible(comm));
+  CHECK(is_reproducible(other, "in rank order") && !is_reproducible(comm, ""));
+  OK(plait_comm_destroy(other));
+  config.reproducible = 2;
+  OK(plait_comm_create(MPI_COMM_WORLD, &config, &other));
+  CHECK(is_reproducible(other, "in a tree"));
   OK(plait_comm_destroy(other));
   config.size = offsetof(plait_config, reproducible); /* an earlier version, with more behind it */
   OK(plait_comm_create(MPI_COMM_WORLD, &config, &other));
-  CHECK(!is_reproducible(other));
+  CHECK(!is_reproducible(other, ""));
   OK(plait_comm_destroy(other));
 
   OK(plait_comm_duplicate(comm, &other));
