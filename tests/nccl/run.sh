@@ -55,6 +55,8 @@ for ranks in ${*:-1 2 4}; do
   rank_script torch_ddp torch "$ranks"
   rank_script torch_fsdp2 torch "$ranks"
   rank_script torch_windows torch "$ranks"
+  rank_script "torch_bits reproducible" torch "$ranks"
+  rank_script "torch_bits reproducible_tree" torch "$ranks"
   rank_script cupy_calls cupy "$ranks"
   rank_script jax_collectives jax "$ranks"
   if [ "$ranks" -gt 1 ]; then
