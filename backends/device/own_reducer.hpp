@@ -54,6 +54,7 @@ class OwnReducer {
       : operation_(operation(reduction)) {}
   static constexpr bool has_trees = false;
   PLAIT_ELEMENT bool in_tree() const { return false; }
+  PLAIT_ELEMENT bool multiplies() const { return true; }  // perhaps: see `term`
 
   template <std::size_t Bytes>
   PLAIT_ELEMENT auto start(const Pack<T, Bytes>& pack) const {

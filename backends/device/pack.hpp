@@ -83,13 +83,17 @@ class Reducer {
   /// Whether terms are added in a tree. Of integers, any order has the same sum.
   static constexpr bool has_trees = is_float(data_type_of<T>);
   PLAIT_ELEMENT bool in_tree() const { return has_trees && tree_; }
+  /// Whether `start` changes terms.
+  PLAIT_ELEMENT bool multiplies() const {
+    return op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg;
+  }
 
   /// A rank's own term.
   template <std::size_t Bytes>
   PLAIT_ELEMENT auto start(const Pack<T, Bytes>& pack) const {
     auto acc = widened(pack);
     if constexpr (floating) {
-      if (op_ == ReduceOp::premul_sum || op_ == ReduceOp::avg) multiply(acc);
+      if (multiplies()) multiply(acc);
     } else {
       if (op_ >= ReduceOp::land) make_logical(acc);
     }
@@ -295,9 +299,10 @@ class Reducer {
 /// Terms that kernels add up in a tree. On a GPU they are in registers.
 inline constexpr int most_in_tree = 8, most_in_tree_on_host = 64;
 
-/// A term as a leaf of the tree.
+/// A term as a leaf of the tree. Those that are not multiplied need no rounding.
 template <class R, class P>
 PLAIT_ELEMENT P leaf_of_tree(const R& reducer, const P& term) {
+  if (!reducer.multiplies()) return term;
   return reducer.template rounded<sizeof(P)>(reducer.start(term));
 }
 template <class R, class P>

@@ -118,22 +118,26 @@ void add_plain(const Reduction& reduction, const SumRun& run, const std::byte* c
   });
 }
 
-/// Adds the bytes of a range up in a tree.
-template <class T>
-void sum_in_tree(const Reduction& reduction, const SumRun& run, const std::byte* const* terms,
-                 const Range& range, std::byte* to) {
+/// Adds all bytes up in a tree. `Terms`: their number, and the operation is a sum; else the most.
+template <class T, int Terms>
+void add_tree(const Reduction& reduction, const SumRun& run, const std::byte* const* terms) {
   using P = Pack<T, pack_bytes>;
-  const Reducer<T> reducer(reduction);
-  for (std::size_t at = range.begin; at < range.end; at += pack_bytes) {
-    const std::size_t bytes = range.end - at < pack_bytes ? range.end - at : pack_bytes;
-    P packs[most_in_tree_on_host];
-    for (int i = 0; i < run.terms; ++i) {
-      packs[i] = {};
-      std::memcpy(&packs[i], terms[i] + at, bytes);
+  constexpr bool any = Terms == most_in_tree_on_host;
+  const int number = any ? run.terms : Terms;
+  const Reducer<T> reducer(any ? reduction : Reduction{});
+  store_results(run, 1, [&](std::size_t begin, std::size_t end, const Two& to) {
+    for (; begin < end; begin += pack_bytes) {
+      const std::size_t bytes = end - begin < pack_bytes ? end - begin : pack_bytes;
+      P packs[Terms];
+      for (int i = 0; i < number; ++i) {
+        packs[i] = {};
+        if (bytes == pack_bytes) std::memcpy(&packs[i], terms[i] + begin, pack_bytes);
+        else std::memcpy(&packs[i], terms[i] + begin, bytes);
+      }
+      add_in_tree(reducer, packs, number);
+      std::memcpy(to.first + begin, &packs[0], bytes);
     }
-    add_in_tree(reducer, packs, run.terms);
-    std::memcpy(to + at, &packs[0], bytes);
-  }
+  });
 }
 
 template <class T>
@@ -141,16 +145,22 @@ void sum_of(const Reduction& reduction, const SumRun& run) {
   auto** const terms = static_cast<const std::byte**>(
       alloca(sizeof(const std::byte*) * static_cast<unsigned>(run.terms)));
   for (int i = 0; i < run.terms; ++i) terms[i] = run.term(run.context, i);
-  if (reduction.tree && run.finished && run.entering == run.terms) {
-    return store_results(run, 1, [&](std::size_t begin, std::size_t end, const Two& to) {
-      sum_in_tree<T>(reduction, run, terms, {begin, end}, to.first);
-    });
+  const bool adds = reduction.op == ReduceOp::sum;
+  if constexpr (Reducer<T>::has_trees) {
+    if (reduction.tree && run.finished && run.entering == run.terms && !(adds && run.terms <= 2)) {
+      // Of the other types, this would be much code.
+      if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, bf16>) {
+        if (adds && run.terms == 4) return add_tree<T, 4>(reduction, run, terms);
+        if (adds && run.terms == 8) return add_tree<T, 8>(reduction, run, terms);
+      }
+      return add_tree<T, most_in_tree_on_host>(reduction, run, terms);
+    }
   }
   if (run.terms == 1 && run.entering == 0 && !run.finished) {  // a partial result, bit by bit
     store_results(run, 1, [&](std::size_t begin, std::size_t end, const Two& to) {
       if (to.first != terms[0]) std::memcpy(to.first + begin, terms[0] + begin, end - begin);
     });
-  } else if (reduction.op == ReduceOp::sum) {
+  } else if (adds) {
     // A single term that lies where its sum shall is the sum, but for NaNs: those have one bit
     // pattern in results. To look for one takes half as long as to store all elements again.
     if (run.terms == 1 && run.results == 1 && terms[0] == run.result(run.context, 0) &&
