@@ -46,20 +46,15 @@ class CollectiveAlgorithm : public Algorithm {
     return {{.blocks = topology.units, .threads = topology.block_threads}};
   }
 
-  // For `reduces_in_rank_order` of algorithms that combine terms in another order than that of the
-  // ranks.
-
-  /// Terms that all meet in one accumulator: with two ranks, the only sum or product has the same
-  /// bits either way round. `min` and `max` do not: of +0 and -0 the first one wins.
-  static bool two_terms_commute(const Call& call, const Topology& topology) {
-    const bool selects = call.op == ReduceOp::min || call.op == ReduceOp::max;
-    return topology.ranks == 1 || (topology.ranks == 2 && !selects);
-  }
-  /// Terms that travel as partial results: with two ranks only the first one does. It is rounded to
-  /// the type of the data, which changes nothing unless it has been multiplied.
+  /// For `reduces_in_rank_order` of algorithms whose partial results travel: with two ranks, the
+  /// only sum or product has the same bits either way round. `min` and `max` do not: of +0 and -0
+  /// the first one wins. The first term travels, rounded to the type of the data, which changes
+  /// nothing unless it has been multiplied.
   static bool two_terms_travel(const Call& call, const Topology& topology) {
-    const bool multiplied = call.op == ReduceOp::avg || call.op == ReduceOp::premul_sum;
-    return two_terms_commute(call, topology) && (accumulates_unrounded(call.type) || !multiplied);
+    const bool multiplied = call.op == ReduceOp::avg || call.op == ReduceOp::premul_sum,
+               selects = call.op == ReduceOp::min || call.op == ReduceOp::max;
+    return topology.ranks <= 2 && (topology.ranks == 1 || !selects) &&
+           (accumulates_unrounded(call.type) || !multiplied);
   }
 
   // For `reduces_in_tree`.

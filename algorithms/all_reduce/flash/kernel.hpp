@@ -6,22 +6,22 @@
 // rank reduces are cut into one stripe per block, and a thread's part of a stripe into items: up to
 // four packs of one peer.
 //   1. Enter: a barrier among blocks b of all ranks. After it, all inputs are ready.
-//   2. Reduce: the items go through the pipeline (pipeline.hpp), peer after peer from the next rank
-//      on, and are added to the own packs.
+//   2. Reduce: the items go through the pipeline (pipeline.hpp), peer after peer, and are added in
+//      the order of the ranks, the own packs in their place.
 //   3. Store: after the last peer's item, the result goes to the own output (two ranks, out of
 //      place), or to all ranks' outputs.
 //   4. Leave: a second barrier. After it, no rank reads inputs any more and all results have
 //      arrived.
 // Packs that are not aligned or not complete are reduced one by one, without the pipeline, in the
-// same order.
+// same order. All ranks begin with rank 0's packs, so its link has a queue at first. The others are
+// busy as soon as it has served the first threads, and stay so.
 //
 // Cost: for two ranks out of place, one hop and `bytes` out of each rank; else two hops and
 // 2 (n - 1) / n * bytes.
 // Resources: one signal word per (block, writer), one epoch per block; 12 packs of shared memory
 // per thread, where copies go there.
 //
-// All ranks get the same bits: two ranks out of place both start the sum with rank 0's term, and an
-// element of a slice is summed by one rank.
+// All ranks get the same bits: they add in the order of the ranks.
 //
 // Why the two barriers are enough. Inputs are complete after barrier 1, and a copy is ordered after
 // it as a load is. A block enters barrier 2 with nothing on its way (pipeline.hpp), so after it
@@ -60,17 +60,18 @@ struct Args {
   void count_bytes(std::size_t element) { count *= element; }  // for runs
 };
 
-/// The buffers of a call, and the ranks in the order in which this rank visits them.
+/// The buffers of a call.
 template <class T>
 struct Ranks {
   const Args& a;
 
-  PLAIT_DEVICE const T* input(int step) const {
-    return reinterpret_cast<const T*>(a.send.peer_ptr(at(step)));
+  PLAIT_DEVICE const T* input(int rank) const {
+    return reinterpret_cast<const T*>(a.send.peer_ptr(rank));
   }
-  PLAIT_DEVICE T* output(int step) const { return reinterpret_cast<T*>(a.recv.peer_ptr(at(step))); }
-  /// The rank `step` places after this one.
-  PLAIT_DEVICE int at(int step) const { return rank_after(a.peers.rank, step, a.peers.ranks); }
+  /// Of the rank `step` places after this one.
+  PLAIT_DEVICE T* output(int step) const {
+    return reinterpret_cast<T*>(a.recv.peer_ptr(rank_after(a.peers.rank, step, a.peers.ranks)));
+  }
 };
 
 /// One thread's part of a stripe of complete, aligned packs: the `Work` of the pipeline. An item is
@@ -86,7 +87,8 @@ class Stripe {
         end_(packs.end),
         reducer_(reducer),
         stride_(dev.threads()),
-        started_{packs.begin + dev.thread(), 1},
+        rank_(a.peers.rank),
+        started_{packs.begin + dev.thread(), first_peer()},
         used_(started_) {}
 
   PLAIT_DEVICE bool more() const { return used_.pack < end_; }
@@ -94,7 +96,7 @@ class Stripe {
   template <int Slot>
   PLAIT_DEVICE void start() {
     if (started_.pack < end_) {
-      const P* from = reinterpret_cast<const P*>(ranks_.input(started_.step)) + started_.pack;
+      const P* from = reinterpret_cast<const P*>(ranks_.input(started_.peer)) + started_.pack;
       PLAIT_UNROLL
       for (int u = 0; u < width; ++u)
         if (offset(u) < end_ - started_.pack)
@@ -107,14 +109,12 @@ class Stripe {
   /// Loads the own packs before the wait for the first peer's. They need no pipeline, because they
   /// are near.
   PLAIT_DEVICE void meanwhile() {
-    if (used_.step != 1) return;
-    const P* from = reinterpret_cast<const P*>(ranks_.input(0)) + used_.pack;
+    if (used_.peer != first_peer()) return;
+    const P* from = reinterpret_cast<const P*>(ranks_.input(rank_)) + used_.pack;
     PLAIT_UNROLL
     for (int u = 0; u < width; ++u)
       own_[u] = offset(u) < end_ - used_.pack ? dev_.load(from + offset(u)) : P{};
-    if constexpr (!Whole) {
-      start_sums();
-    }
+    if (rank_ == 0) start_sums(own_);
   }
 
   /// Depth - 1 groups were closed after that of the item.
@@ -129,13 +129,12 @@ class Stripe {
     P packs[width];
     PLAIT_UNROLL
     for (int u = 0; u < width; ++u) packs[u] = staging_.load(Slot * width + u);
-    if constexpr (Whole) {
-      if (ranks_.a.peers.rank == 1) exchange(own_, packs);
-      start_sums();
-    }
-    reducer_.add_each(sums_, packs);
-    if (used_.step + 1 == ranks()) store_sums();
+    if (used_.peer == 0) start_sums(packs);
+    else reducer_.add_each(sums_, packs);
+    if (used_.peer + 1 == rank_) reducer_.add_each(sums_, own_);
+    const std::size_t pack = used_.pack;
     advance(used_);
+    if (used_.peer == first_peer()) store_sums(pack);
   }
 
  private:
@@ -145,39 +144,33 @@ class Stripe {
   /// A place in the sequence of items.
   struct Item {
     std::size_t pack;  // the thread's first of the item
-    int step;          // from this rank to the peer
+    int peer;
   };
 
   PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.peers.ranks; }
   /// The offset of the thread's pack u from its first.
   PLAIT_DEVICE std::size_t offset(int u) const { return static_cast<unsigned>(u) * stride_; }
+  PLAIT_DEVICE int first_peer() const { return rank_ == 0 ? 1 : 0; }
   PLAIT_DEVICE void advance(Item& item) const {
-    if (++item.step < ranks()) return;
-    item.step = 1;
+    if (++item.peer == rank_) ++item.peer;
+    if (item.peer < ranks()) return;
+    item.peer = first_peer();
     item.pack += offset(width);
   }
 
-  PLAIT_DEVICE static void exchange(P (&a)[width], P (&b)[width]) {
+  PLAIT_DEVICE void start_sums(const P (&packs)[width]) {
     PLAIT_UNROLL
-    for (int u = 0; u < width; ++u) {
-      const P of_a = a[u];
-      a[u] = b[u];
-      b[u] = of_a;
-    }
+    for (int u = 0; u < width; ++u) sums_[u] = reducer_.start(packs[u]);
   }
-  PLAIT_DEVICE void start_sums() {
-    PLAIT_UNROLL
-    for (int u = 0; u < width; ++u) sums_[u] = reducer_.start(own_[u]);
-  }
-  PLAIT_DEVICE void store_sums() {
+  PLAIT_DEVICE void store_sums(std::size_t pack) {
     P results[width];
     PLAIT_UNROLL
     for (int u = 0; u < width; ++u) results[u] = reducer_.template finish<sizeof(P)>(sums_[u]);
     for (int step = 0; step < (Whole ? 1 : ranks()); ++step) {
-      P* to = reinterpret_cast<P*>(ranks_.output(step)) + used_.pack;
+      P* to = reinterpret_cast<P*>(ranks_.output(step)) + pack;
       PLAIT_UNROLL
       for (int u = 0; u < width; ++u)
-        if (offset(u) < end_ - used_.pack) dev_.store(to + offset(u), results[u]);
+        if (offset(u) < end_ - pack) dev_.store(to + offset(u), results[u]);
     }
   }
 
@@ -186,6 +179,7 @@ class Stripe {
   std::size_t end_;
   const Reducer<T>& reducer_;
   unsigned stride_;  // the block's threads
+  int rank_;
   Item started_, used_;
   P own_[width] = {};
   Sum sums_[width];
@@ -236,28 +230,22 @@ struct AllReduce {
   template <Device D>
   PLAIT_DEVICE static void reduce_run(D& dev, const Args& a) {
     const Ranks<T> ranks{a};
-    const int first = a.whole ? a.peers.rank : 0;  // steps from this rank to the first of the sum
     Reducer<T>(a.reduction)
         .sum(
             dev, in_packs<D::pack_bytes>(a.stripes.at(dev.block())), a.count, a.peers.ranks,
-            a.peers.ranks,
-            [&](int i) { return ranks.input(a.whole && i == 1 ? 1 - first : first + i); },
-            a.whole ? 1 : a.peers.ranks, [&](int step) { return ranks.output(step); }, true);
+            a.peers.ranks, [&](int rank) { return ranks.input(rank); }, a.whole ? 1 : a.peers.ranks,
+            [&](int step) { return ranks.output(step); }, true);
   }
 
   /// Reduces one pack of any alignment, perhaps the last and partial one.
   template <bool Whole, Device D>
   PLAIT_DEVICE static void reduce_one(D& dev, const Args& a, std::size_t i,
                                       const Reducer<T>& reducer) {
+    using P = Pack<T, D::pack_bytes>;
     const Ranks<T> ranks{a};
-    const int first = Whole ? a.peers.rank : 0;  // steps from this rank to the first of the sum
-    const auto term = [&](int step) {
-      return Packs<const T, D::pack_bytes>(ranks.input(step), a.count).load(dev, i);
-    };
-    auto sum = reducer.start(term(first));
-    for (int step = 1; step < a.peers.ranks; ++step)
-      reducer.add(sum, term(Whole ? 1 - first : step));
-    const auto result = reducer.template finish<D::pack_bytes>(sum);
+    const P result = sum_in_turn<P>(reducer, a.peers.ranks, [&](int rank) PLAIT_INLINED {
+      return Packs<const T, D::pack_bytes>(ranks.input(rank), a.count).load(dev, i);
+    });
     for (int step = 0; step < (Whole ? 1 : a.peers.ranks); ++step)
       Packs<T, D::pack_bytes>(ranks.output(step), a.count).store(dev, i, result);
   }
@@ -267,7 +255,7 @@ struct AllReduce {
     // Windows begin at pages on all ranks and offsets are equal, so this rank's pointers are
     // aligned as all others are.
     const Ranks<T> ranks{a};
-    return (reinterpret_cast<std::uintptr_t>(ranks.input(0)) |
+    return (reinterpret_cast<std::uintptr_t>(ranks.input(a.peers.rank)) |
             reinterpret_cast<std::uintptr_t>(ranks.output(0))) %
                alignof(Pack<T, D::pack_bytes>) ==
            0;
