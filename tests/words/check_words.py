@@ -11,6 +11,7 @@ import sys
 PROBES = {
     "`signal`": "signal", "`wait`": "wait", "`arrive`": "arrive", "`sync`": "signal",
     "`all`": "all", "`put` of a packet": "put", "`get` of a packet": "get",
+    "`put` of a line": "put_line", "`get` of a line": "get_line",
     "`put` of marked data": "put_marked", "`take`": "take", "`empty`": "empty",
     "`release`": "release", "`acquire`": "acquire", "`load`, `store`": "copy",
     "`copy_async` ...": "stage",

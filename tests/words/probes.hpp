@@ -62,6 +62,31 @@ PLAIT_PROBE probe_get(const Watch watch, const Packet* first, const Packet* seco
   result[words.thread()] = {{data[0].word[0] + data[1].word[0], data[0].word[1] + data[1].word[1]}};
 }
 
+/// On targets with lines.
+template <class W>
+PLAIT_WORD void put_line(W& words, plait::Line* line, std::uint32_t epoch) {
+  if constexpr (W::line_threads != 0) words.put(line, {}, epoch, threadIdx.y == 0);
+}
+template <class W>
+PLAIT_WORD void get_line(W& words, const plait::Line* line, std::uint32_t epoch,
+                         PacketData* result) {
+  if constexpr (W::line_threads != 0) {
+    const plait::Line* const lines[1] = {line};
+    const Waiting who[1] = {{1, epoch}};
+    plait::LineShare<16 / W::line_threads> shares[1];
+    if (words.get(lines, shares, 1u, epoch, who)) result[words.thread()] = shares[0].word[0];
+  }
+}
+PLAIT_PROBE probe_put_line(const Watch watch, plait::Line* line, std::uint32_t epoch) {
+  Words words(watch);
+  put_line(words, line, epoch);
+}
+PLAIT_PROBE probe_get_line(const Watch watch, const plait::Line* line, std::uint32_t epoch,
+                           PacketData* result) {
+  Words words(watch);
+  get_line(words, line, epoch, result);
+}
+
 PLAIT_PROBE probe_copy(const Watch watch, const Pack* from, Pack* to, std::size_t count) {
   Words words(watch);
   for (std::size_t i = words.thread(); i < count; i += words.threads())
