@@ -67,7 +67,8 @@ class Team {
   template <class Over>
   void sync(Over is_over) {
     if (threads_ == 1) return;
-    const unsigned generation = generation_.load(std::memory_order_acquire);
+    // The thread has acquired this value when it left the last barrier.
+    const unsigned generation = generation_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
       arrived_.store(0, std::memory_order_relaxed);
       generation_.store(generation + 1, std::memory_order_release);
