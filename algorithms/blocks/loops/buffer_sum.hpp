@@ -114,22 +114,21 @@ class BufferSum {
 
   template <class Store>
   PLAIT_DEVICE void run_in_tree(Range packs, Store store) {
-    // Sums of 8-bit floats take so much room that the terms would not stay in registers.
-    const std::size_t whole = sizeof(T) == 1       ? 0
-                              : packs.end < whole_ ? packs.end
-                                                   : whole_,
-                      step = dev_.threads();
     std::size_t i = packs.begin + dev_.thread();
-    for (; i < whole; i += step) {
-      P terms[most_in_tree];
-      PLAIT_UNROLL
-      for (int r = 0; r < most_in_tree; ++r)
-        if (r < terms_) terms[r] = dev_.load(reinterpret_cast<const P*>(term_(r)) + i);
-      add_in_tree(reducer_, terms, terms_);
-      const P sums[1] = {terms[0]};
-      store.template operator()<true>(i, sums);
+    // Sums of 8-bit floats take so much room that the terms would not stay in registers.
+    if constexpr (sizeof(T) > 1) {
+      const std::size_t whole = packs.end < whole_ ? packs.end : whole_;
+      for (; i < whole; i += dev_.threads()) {
+        P terms[most_in_tree];
+        PLAIT_UNROLL
+        for (int r = 0; r < most_in_tree; ++r)
+          if (r < terms_) terms[r] = dev_.load(reinterpret_cast<const P*>(term_(r)) + i);
+        add_in_tree(reducer_, terms, terms_);
+        const P sums[1] = {terms[0]};
+        store.template operator()<true>(i, sums);
+      }
     }
-    for (; i < packs.end; i += step) add_one(i, store);
+    for (; i < packs.end; i += dev_.threads()) add_one(i, store);
   }
 
   /// Adds the complete, aligned packs i, i + threads, ..., `Unroll` of them.
