@@ -3,7 +3,6 @@
 // whatever nodes the ranks are on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -16,17 +15,12 @@
 #include <vector>
 
 #include "support/covering.hpp"
-#include "support/environment.hpp"
-#include "support/errors.hpp"
 #include "support/placed.hpp"
 #include "support/pretend_nodes.hpp"
 #include "support/ranks.hpp"
 
 namespace plait::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr Collective reducing[] = {Collective::all_reduce, Collective::reduce_scatter,
                                    Collective::reduce};
