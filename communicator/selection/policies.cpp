@@ -1,4 +1,4 @@
-// Choices that have a name: those of other libraries, and the one for equal bits.
+// Choices that have a name: those of other libraries, and those for equal bits.
 #include <array>
 
 #include "communicator/selection/selection.hpp"

@@ -16,7 +16,7 @@ enum class ArrayOrder : unsigned char {
   other
 };
 
-/// The order in which the terms of ranks are added (docs/floating-point.md).
+/// The order in which the terms of ranks are added (docs/same-bits.md).
 enum class SumOrder : unsigned char {
   any,    ///< the algorithm's
   ranks,  ///< the order of the ranks; 16-bit and 8-bit floats are added in f32 and rounded once

@@ -27,11 +27,12 @@ struct CommunicatorOptions {
   /// and the operation alone: not on the message's size, the element's place in it, the memory, a
   /// group, a graph or a measurement. Only algorithms that reduce in rank order are chosen; a call
   /// that names another one is `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible,
-  /// and so are parts and duplicates. See docs/floating-point.md.
+  /// and so are parts and duplicates. See docs/same-bits.md.
   bool reproducible = false;
   /// The same with another order: a binary tree over the ranks. Each of its sums is rounded to the
   /// type of the data. So 1, 2, 4 and 8 ranks give the same bits if each rank's own terms are added
-  /// in such a tree, too. As PLAIT_ALGO=reproducible_tree. Scans stay in the order of the ranks.
+  /// in such a tree, too. As PLAIT_ALGO=reproducible_tree. Scans stay in the order of the ranks. If
+  /// both options are set, this one counts.
   bool reproducible_tree = false;
 };
 

@@ -262,8 +262,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace plait;          // NOLINT(google-build-using-namespace): one function
   setenv("PLAIT_LOG", "off", 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
   setenv("PLAIT_SCRATCH_BYTES", "1M", 1);
-  setenv("PLAIT_CALIBRATE", "0",
-         1);  // with all checks compiled in, it takes longer than an input may
+  // With all checks compiled in, a calibration takes longer than an input may.
+  setenv("PLAIT_CALIBRATE", "0", 1);
   fuzz::Bytes bytes(data, size);
   const int ranks = 1 + bytes.next() % 2;
   CommunicatorOptions options;

@@ -54,7 +54,7 @@ class Terms {
     return terms_[static_cast<std::size_t>(rank) * period + i % period];
   }
 
-  /// What docs/floating-point.md promises: the terms in the order of their ranks, in the type of
+  /// What docs/same-bits.md promises: the terms in the order of their ranks, in the type of
   /// accumulators, rounded once. In a scan, those of the first ranks.
   T in_rank_order(ReduceOp op, std::size_t i) const { return in_rank_order(op, i, ranks_); }
   T in_rank_order(ReduceOp op, std::size_t i, int first_ranks) const {
@@ -62,7 +62,7 @@ class Terms {
     std::iota(order.begin(), order.end(), 0);
     return reduced(op, i, order, false);
   }
-  /// What docs/floating-point.md promises for the order.
+  /// What docs/same-bits.md promises for the order.
   T in_order(SumOrder order, ReduceOp op, std::size_t i, int first_ranks) const {
     if (order != SumOrder::tree) return in_rank_order(op, i, first_ranks);
     const T sum = tree(op, i, 0, first_ranks);
