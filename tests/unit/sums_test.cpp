@@ -5,10 +5,13 @@
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "algorithms/all_reduce/stream/kernel.hpp"
 #include "algorithms/blocks/loops/buffer_sum.hpp"
 #include "algorithms/blocks/loops/slot_sum.hpp"
+#include "algorithms/one_hop/direct_push/kernel.hpp"
 #include "backends/host/host_words.hpp"
 #include "support/terms.hpp"
 
@@ -115,6 +118,43 @@ TEST(Sums, KeepTheirOrder) {
   check_all<bf16>();
   check_all<f16>();
   check_all<f8e5m2>();
+}
+
+/// Whether a launch with these arguments runs this case.
+template <class Wanted, class... Case>
+bool runs(unsigned index, TypeList<Case...>) {
+  unsigned i = 0;
+  return ((i++ == index && std::is_same_v<Case, Wanted>) || ...);
+}
+
+template <class T>
+void check_cases() {
+  using Push = direct_push::Kernel<T>;
+  using Stream = stream::Kernel<T>;
+  SCOPED_TRACE(name_of(data_type_of<T>));
+  direct_push::Args push{};
+  stream::Args all{};
+  push.pattern = direct_patterns::reduce_scatter;
+  for (const bool tree : {false, true}) {
+    push.reduction.tree = all.reduction.tree = tree;
+    const bool in_tree = tree && Reducer<T>::has_trees;
+    EXPECT_EQ(runs<typename Push::Trees>(Push::case_of(push), typename Push::Cases()), in_tree);
+    EXPECT_EQ(runs<typename Push::Sums>(Push::case_of(push), typename Push::Cases()), !in_tree);
+    EXPECT_EQ(runs<typename Stream::template Adding<true>>(Stream::case_of(all),
+                                                           typename Stream::Cases()),
+              in_tree);
+  }
+  push.pattern = direct_patterns::all_to_all;
+  if (is_moved<T>) {
+    EXPECT_TRUE(runs<typename Push::Moves>(Push::case_of(push), typename Push::Cases()));
+  }
+}
+
+TEST(Sums, AreMadeByTheCaseOfTheKernelForTheirOrder) {
+  const auto check = []<class... T>(TypeList<T...>) {
+    (check_cases<typename Listed<T>::Element>(), ...);
+  };
+  check(ReducedTypes());
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ class Direct {
 };
 
 /// Move-only collectives launch as their `move_type`, so only those types compile the case of
-/// moves. None of them has trees.
+/// moves. It comes first, so that the others' places don't depend on trees.
 template <class T>
 struct Kernel {
   struct Sums {
@@ -220,11 +220,12 @@ struct Kernel {
       Direct<T, D, false>(dev, a).run();
     }
   };
-  using Cases = std::conditional_t<
-      is_moved<T> || is_untyped<T>, TypeList<Sums, Moves>,
-      std::conditional_t<Reducer<T>::has_trees, TypeList<Sums, Trees>, TypeList<Sums>>>;
+  static constexpr bool moves = is_moved<T> || is_untyped<T>, has_trees = Reducer<T>::has_trees;
+  using Adding = std::conditional_t<has_trees, TypeList<Sums, Trees>, TypeList<Sums>>;
+  using Cases = std::conditional_t<moves, Concatenated<TypeList<Moves>, Adding>, Adding>;
   static unsigned case_of(const Args& a) {
-    return !a.pattern.reduces || (Reducer<T>::has_trees && a.reduction.tree) ? 1 : 0;
+    if (!a.pattern.reduces) return 0;
+    return (moves ? 1 : 0) + (has_trees && a.reduction.tree ? 1 : 0);
   }
 };
 
