@@ -34,7 +34,7 @@ void ChoiceLog::note(const Call& call, const CallOptions& options, const Choice&
                choice.rule + choice.rule_text}))
     return;
   const FloatEnvironment defaults;  // estimates are compared
-  write(selector_.explain_shortly(call, options, choice));
+  write(selector_.explain_shortly(call, choice));
 }
 
 void ChoiceLog::note_batch(const Call& all, const Algorithm& algorithm) {

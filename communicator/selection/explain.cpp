@@ -129,7 +129,9 @@ std::string Selector::explain_group(const Call& call, const CallOptions& options
 
 std::string Selector::explain(const Call& wanted, const CallOptions& options) const {
   const Choice choice = choose(wanted, options);
-  const Call call = ordered(wanted, options);
+  Call call = ordered(wanted, options);
+  const bool kept = choice.sum_order != call.sum_order;
+  call.sum_order = choice.sum_order;
   std::vector<Candidate> all = ranking(call);
   const auto taken = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
     return one.algorithm == choice.algorithm;
@@ -149,8 +151,8 @@ std::string Selector::explain(const Call& wanted, const CallOptions& options) co
       !stages.empty())
     text += fmt::format("  stages: {}\n", stages);
   if (call.sum_order != SumOrder::any)
-    text +=
-        fmt::format("  reproducible: only algorithms that reduce in {}\n", text_of(call.sum_order));
+    text += fmt::format("  {}: only algorithms that reduce in {}\n",
+                        kept ? "unless named" : "reproducible", text_of(call.sum_order));
   else if (order(options) != SumOrder::any)
     text += "  reproducible: all algorithms give the same bits here\n";
   if (is_done_in_place(call, options))
@@ -160,9 +162,10 @@ std::string Selector::explain(const Call& wanted, const CallOptions& options) co
   return text + list_candidates(all, choice.algorithm);
 }
 
-std::string Selector::explain_shortly(const Call& call, const CallOptions& options,
-                                      const Choice& choice) const {
-  const std::vector<Candidate> all = ranking(ordered(call, options));
+std::string Selector::explain_shortly(const Call& call, const Choice& choice) const {
+  Call in_order = call;
+  in_order.sum_order = choice.sum_order;
+  const std::vector<Candidate> all = ranking(in_order);
   const auto taken = std::find_if(all.begin(), all.end(), [&](const Candidate& one) {
     return one.algorithm == choice.algorithm;
   });

@@ -1,7 +1,7 @@
 // Choices that have a name: those of other libraries, and those for equal bits.
 #include <array>
 
-#include "communicator/selection/selection.hpp"
+#include "communicator/selection/rules.hpp"
 
 namespace plait {
 

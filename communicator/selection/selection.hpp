@@ -10,81 +10,9 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
-#include "communicator/selection/measured_times.hpp"
-#include "plait/communicator_options.hpp"
-#include "plait/error.hpp"
+#include "communicator/selection/rules.hpp"
 
 namespace plait {
-
-/// "Calls of `collective`, of the kinds `where`, with a message of `from` bytes or more and less
-/// than `to` take `algorithm`."
-struct Rule {
-  Collective collective;
-  std::size_t from, to;
-  unsigned where;
-  std::string algorithm;
-  /// For explanations: the rule as it was written, and its line in a file; 0: it is in none.
-  std::string text{};
-  int line = 0;
-};
-
-/// Where the rule stands and how it reads, such as ", line 4: 96K-=chain". It follows the name of
-/// the rule's source.
-std::string text_of(const Rule& rule);
-
-/// Holds rules.
-inline constexpr const char* override_variable = "PLAIT_ALGO";
-
-/// Rules for an algorithm that this build does not have.
-enum class LeftOut { refused, passed_over };
-/// For the library's own rules: passed_over in a build with some of the algorithms.
-extern const LeftOut rules_of_library;
-
-/// An ordered list of rules. Among those that match a call, the first counts whose algorithm can
-/// serve it.
-///
-/// Grammar: rules separated by `;`. A rule is `[collective:][[range] [where]=]algorithm`. A
-/// collective also holds for the rules after it, until another is named; before the first it is
-/// all_reduce. A range is `from-to` in bytes with suffixes K M G, `to` excluded; without `to` it
-/// has no end; without a range it is every size. `where` restricts a rule: `in` to calls in place
-/// in symmetric memory, `out` to all other calls, `symmetric` and `ordinary` to calls in such
-/// memory. The name of a policy stands for its rules. Example:
-/// `all_reduce:0-64K=oneshot_ll;64K-8M=twoshot;8M-=ring`.
-class RuleList {
- public:
-  RuleList() = default;
-  /// Throws an error that names `source` (an environment variable, a file): Error(invalid_argument)
-  /// for anything malformed or unknown, Error(unsupported) for an algorithm that serves only other
-  /// collectives. `first_line`: where `text` begins in a file.
-  RuleList(std::string_view text, std::string_view source, LeftOut left_out = LeftOut::refused,
-           int first_line = 0);
-  /// The first rule that matches and for which `serves` is true; null if there is none.
-  const Rule* match(
-      const Call& call,
-      const std::function<bool(const Rule&)>& serves = [](const Rule&) { return true; }) const;
-  bool empty() const { return rules_.empty(); }
-  /// Adds rules behind these.
-  void append(RuleList others);
-
- private:
-  std::vector<Rule> rules_;
-};
-
-/// Rules with a name, which may stand wherever an algorithm's name may: the choices of other
-/// libraries. Those of `order_of` have no rules.
-struct Policy {
-  std::string_view name, rules, source;
-};
-std::span<const Policy> policies();
-
-/// The order that a policy demands. It restricts the choice instead: `reproducible` to algorithms
-/// that reduce floats in rank order (`Algorithm::reduces_in_rank_order`), `reproducible_tree` to
-/// those that do so in a tree. For other calls, all algorithms give the same bits. So these
-/// policies can't stand among rules. `any` for other names.
-SumOrder order_of(std::string_view policy);
-SumOrder order_of(const CommunicatorOptions& options);
-/// "rank order" or "a tree".
-std::string_view text_of(SumOrder order);
 
 /// Factors of an algorithm's formula on one kind of machine, fitted to times: of the part of the
 /// estimate that does not depend on the bytes, and of the part that does.
@@ -103,7 +31,7 @@ struct Choice {
   /// `text_of` the rule; empty if none decided.
   std::string rule_text{};
   unsigned shape_number = 0;           // of the shape in Algorithm::shapes, if the call names none
-  SumOrder sum_order = SumOrder::any;  // in which the algorithm has to add
+  SumOrder sum_order = SumOrder::any;  // in which the algorithm adds
 };
 
 /// An algorithm of a call's collective, as a candidate for the call.
@@ -122,15 +50,6 @@ std::string list_candidates(std::span<const Candidate> candidates, const Algorit
 /// terms does not matter, and what is only moved keeps its bits.
 bool depends_on_order(const Call& call);
 
-/// The error for a name that none of the collective's algorithms has: `unsupported` if an algorithm
-/// of another collective has it, else `invalid_argument`. `algorithms`: those of all collectives.
-struct WrongName {
-  ErrorCode code;
-  std::string why;
-};
-WrongName wrong_name(std::string_view name, Collective collective,
-                     std::span<const Algorithm* const> algorithms);
-
 /// Chooses algorithms. Precedence: call option (an algorithm or a policy), PLAIT_ALGO, tuning file,
 /// measured times, built-in table, estimate. Of the algorithms that can serve the call, measured
 /// times take the one with the least time. A rule whose algorithm can't serve the call is passed
@@ -139,7 +58,8 @@ WrongName wrong_name(std::string_view name, Collective collective,
 /// Error(unsupported); an unknown name is Error(invalid_argument).
 ///
 /// A reproducible selector passes over rules, and estimates, of algorithms that would not keep the
-/// bits of the call. A call option that names one is Error(invalid_argument).
+/// bits of the call. A call option that names one is Error(invalid_argument). Without it, times,
+/// table and estimates still keep some bits: see `in_kept_order`.
 class Selector {
  public:
   /// `rank`: for texts of errors only. `tuning`: the rules of a tuning file
@@ -163,6 +83,10 @@ class Selector {
   /// The call with the order that the options, or else the selector, demand of it, if its bits
   /// depend on one.
   Call ordered(Call call, const CallOptions& options) const;
+  /// An `ordered` call with the order that the library keeps if nobody demands one: the ranks', of
+  /// floats in an all-reduce on one node. So its bits depend on its terms alone there. It costs
+  /// nothing (docs/same-bits.md), and whoever names another algorithm gets that.
+  Call in_kept_order(Call call) const;
   /// Whether the algorithm can serve an `ordered` call, and keeps its bits.
   Support admits(const Algorithm& algorithm, const Call& call) const;
   Choice choose(const Call& call, const CallOptions& options) const;
@@ -187,8 +111,7 @@ class Selector {
   /// The text is the same on all ranks.
   std::string explain(const Call& call, const CallOptions& options) const;
   /// One line: the choice, its rule, and of the other algorithms the one of least time.
-  std::string explain_shortly(const Call& call, const CallOptions& options,
-                              const Choice& choice) const;
+  std::string explain_shortly(const Call& call, const Choice& choice) const;
   /// True on one rank for a call that changes nothing if it is in place, and for which the user has
   /// asked for no launch. A reduction changes a float: every NaN becomes the only one.
   bool is_done_in_place(const Call& call, const CallOptions& options) const noexcept;
@@ -212,6 +135,7 @@ class Selector {
   std::string explain_group(const Call& call, const CallOptions& options,
                             const Choice& choice) const;
   Choice by_default(const Call& call) const;
+  Choice by_library(const Call& call) const;
   const Algorithm* by_estimate(const Call& call, bool batches = false) const;
   // `passed_over`: is told of rules for the call whose algorithms can't serve it.
   const Rule* by_rules(

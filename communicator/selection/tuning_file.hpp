@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "communicator/selection/selection.hpp"
+#include "communicator/selection/rules.hpp"
 
 namespace plait {
 

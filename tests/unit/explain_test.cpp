@@ -193,14 +193,13 @@ TEST(Explain, SaysWhatRunsOnlyByItsName) {
 TEST(Explain, ShortlyNamesTheRunnerUp) {
   const Selector selector(machine(), every_algorithm());
   const std::vector<Line> lines = ranking(selector.explain(all_reduce, {}));
-  const std::string text =
-      selector.explain_shortly(all_reduce, {}, selector.choose(all_reduce, {}));
+  const std::string text = selector.explain_shortly(all_reduce, selector.choose(all_reduce, {}));
   EXPECT_THAT(text, HasSubstr(": " + lines[0].name + " with "));
   EXPECT_THAT(text, HasSubstr("; next " + lines[1].name + ", " +
                               lines[1].rest.substr(0, lines[1].rest.find(" us") + 3)));
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const CallOptions slowest{.algorithm = "tree"};
-  EXPECT_THAT(selector.explain_shortly(all_reduce, slowest, selector.choose(all_reduce, slowest)),
+  EXPECT_THAT(selector.explain_shortly(all_reduce, selector.choose(all_reduce, slowest)),
               HasSubstr("by call option; estimated "));
 }
 

@@ -271,6 +271,25 @@ TEST_F(Policies, ReproducibleServesEveryReduction) {
     }
 }
 
+/// Without a policy, too.
+TEST_F(Policies, EveryAllReduceOnANodeKeepsRankOrder) {
+  for (const auto& [backend, ranks] : machines) {
+    const Selector selector(known_machine(backend, ranks), every_algorithm());
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f8e4m3})
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min})
+        for (std::size_t bytes = 64; bytes <= std::size_t{1} << 30; bytes *= 2)
+          for (const bool symmetric : {false, true}) {
+            Call call{.type = type, .op = op, .count = bytes / size_of(type)};
+            call.symmetric = symmetric;
+            EXPECT_EQ(selector.choose(call, {}).sum_order, SumOrder::ranks);
+            Call in_order = call;
+            in_order.sum_order = SumOrder::ranks;
+            const Algorithm* const batch = selector.choose_batch(call);
+            EXPECT_TRUE(batch == nullptr || selector.admits(*batch, in_order));
+          }
+  }
+}
+
 TEST_F(Policies, AreNamedWhereAlgorithmsAre) {
   const ScopedEnvironment environment("PLAIT_ALGO", "0-1K=oneshot_ll;p2p");
   EXPECT_EQ(chosen("", 1023, false), "oneshot_ll");

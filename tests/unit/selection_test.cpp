@@ -339,7 +339,36 @@ TEST_F(ReproducibleSelection, FloatsTakeOnlyThoseThatSayIt) {
   EXPECT_EQ(name(selector.choose(floats(1000), {})), "fake_ordered");
   EXPECT_EQ(name(selector.choose(floats(5000), {})), "fake_slow");
   EXPECT_EQ(name(selector.choose(call(1000), {})), "fake_small") << "integers have one sum";
-  EXPECT_EQ(name(any(false).choose(floats(1000), {})), "fake_small");
+}
+
+TEST_F(ReproducibleSelection, AnAllReduceKeepsTheOrderUnlessAnotherAlgorithmIsNamed) {
+  Selector selector = any(false);
+  EXPECT_EQ(name(selector.choose(floats(1000), {})), "fake_ordered");
+  EXPECT_EQ(selector.choose(floats(1000), {}).sum_order, SumOrder::ranks);
+  EXPECT_THAT(selector.explain(floats(1000), {}),
+              HasSubstr("unless named: only algorithms that reduce in rank order"));
+  EXPECT_EQ(name(selector.choose(call(1000), {})), "fake_small") << "integers have one sum";
+  EXPECT_EQ(name(selector.choose(floats(1000), {.algorithm = "fake_twin"})), "fake_twin");
+  EXPECT_EQ(selector.choose(floats(1000), {.algorithm = "fake_twin"}).sum_order, SumOrder::any);
+  selector.add_times("calibration", times({{"fake_twin", 1000, 1}, {"fake_slow", 1000, 2}}));
+  EXPECT_EQ(name(selector.choose(floats(1000), {})), "fake_slow");
+  EXPECT_EQ(name(selector.choose(call(1000), {})), "fake_twin");
+  EXPECT_EQ(name(any(false, RuleList("fake_twin", "a test")).choose(floats(1000), {})),
+            "fake_twin");
+  const ScopedEnvironment environment("PLAIT_ALGO", "fake_large");
+  EXPECT_EQ(name(any(false).choose(floats(1000), {})), "fake_large");
+}
+
+TEST_F(ReproducibleSelection, NoOrderIsKeptBetweenNodesOrWhereNoAlgorithmHasIt) {
+  Topology topology;
+  topology.ranks = 4;
+  topology.max_block_threads = 64;
+  const Selector none(topology, {&large_, &twin_});
+  EXPECT_EQ(name(none.choose(floats(1000), {})), "fake_large");
+  EXPECT_EQ(none.choose(floats(1000), {}).sum_order, SumOrder::any);
+  topology.nodes = 2;
+  const Selector nodes(topology, {&ordered_});
+  EXPECT_EQ(nodes.in_kept_order(floats(1000)).sum_order, SumOrder::any);
 }
 
 TEST_F(ReproducibleSelection, RulesArePreferencesAmongThem) {

@@ -31,6 +31,7 @@
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/stream/plan.hpp"
 #include "algorithms/blocks/channels/channel.hpp"
+#include "algorithms/blocks/loops/pack_loop.hpp"
 #include "backends/device/kernel_table.hpp"
 #include "backends/device/pair.hpp"
 
@@ -171,11 +172,33 @@ class Stream {
 
   template <int Ranks>
   PLAIT_DEVICE void scatter(std::uint32_t k) {
-    exchange<Ranks, true>(k);
+    move<Ranks, true>(k);
   }
   template <int Ranks>
   PLAIT_DEVICE void gather(std::uint32_t k) {
-    exchange<Ranks, false>(k);
+    move<Ranks, false>(k);
+  }
+  template <int Ranks, bool ToSlots>
+  PLAIT_DEVICE void move(std::uint32_t k) {
+    if constexpr (is_untyped<T>) {
+      exchange_runs<ToSlots>(k);
+    } else {
+      exchange<Ranks, ToSlots>(k);
+    }
+  }
+
+  /// `exchange`, each chunk as a run.
+  template <bool ToSlots>
+  PLAIT_DEVICE void exchange_runs(std::uint32_t k) {
+    for (unsigned s = 0; s + 1 < static_cast<unsigned>(ranks_); ++s) {
+      const int peer = peer_at(s);
+      const Range range = chunk(slice_for(peer), k);
+      if constexpr (ToSlots) {
+        fill_slot<1>(dev_, in_, range, channels_.template outgoing<P>(scattering, peer, k));
+      } else {
+        empty_slot<1>(dev_, channels_.template incoming<P>(gathering, peer, k), out_, range);
+      }
+    }
   }
 
   /// Copies chunk k of all peers' slices from the input to slots, or from slots to the output.
