@@ -23,11 +23,12 @@ struct CommunicatorOptions {
   /// 16 MB more for messages. Parts and duplicates take over their parent's limit.
   /// `Error(invalid_argument)` if the algorithms need more.
   std::optional<std::size_t> scratch_bytes{};
-  /// Reductions of floats give bits that depend on the values of the ranks, their number, the type
-  /// and the operation alone: not on the message's size, the element's place in it, the memory, a
-  /// group, a graph or a measurement. Only algorithms that reduce in rank order are chosen; a call
-  /// that names another one is `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible,
-  /// and so are parts and duplicates. See docs/same-bits.md.
+  /// All reductions of floats, and not only all-reduces on one node, give bits that depend on the
+  /// values of the ranks, their number, the type and the operation alone: not on the message's
+  /// size, the element's place in it, the memory, a group, a graph or a measurement. Only
+  /// algorithms that reduce in rank order are chosen; a call that names another one is
+  /// `Error(invalid_argument)`. So is it with PLAIT_ALGO=reproducible, and so are parts and
+  /// duplicates. See docs/same-bits.md.
   bool reproducible = false;
   /// The same with another order: a binary tree over the ranks. Each of its sums is rounded to the
   /// type of the data. So 1, 2, 4 and 8 ranks give the same bits if each rank's own terms are added

@@ -88,11 +88,11 @@ TEST(FlashPlan, LargeMessagesReachTheSteadyState) {
 TEST(FlashPlan, TwoMegabytesAreOnTheirWay) {
   const Stage stage = Stage::of(4, 512);
   EXPECT_EQ(stage.bytes(), 32768u);
-  EXPECT_EQ(blocks_that_fill_a_link(stage), 32u);
+  EXPECT_EQ(blocks_that_fill_a_link(stage), 22u);
   EXPECT_EQ(blocks_for_stages(1, 1, stage, 132), 1u);
   EXPECT_EQ(blocks_for_stages(64 << 10, 1, stage, 132), 8u);   // a pack a thread
-  EXPECT_EQ(blocks_for_stages(4 << 20, 1, stage, 132), 32u);   // the link is full
-  EXPECT_EQ(blocks_for_stages(16 << 20, 1, stage, 132), 85u);  // six stages each
+  EXPECT_EQ(blocks_for_stages(4 << 20, 1, stage, 132), 22u);   // the link is full
+  EXPECT_EQ(blocks_for_stages(16 << 20, 1, stage, 132), 64u);  // eight stages each
   EXPECT_EQ(blocks_for_stages(256 << 20, 1, stage, 132), 132u);
 }
 

@@ -1,10 +1,12 @@
-// The scratch memory of a communicator: its limits, and the shares of the algorithms.
+// What a communicator is set up with: facts of the devices, and the limits and shares of scratch
+// memory.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/backend.hpp"
 #include "communicator/resources/algorithm_memory.hpp"
 #include "communicator/resources/setup.hpp"
 #include "plait/error.hpp"
@@ -15,6 +17,41 @@ namespace plait {
 namespace {
 
 using test::message_of;
+
+/// The facts that all ranks may rely on: the lesser rate, the longer time.
+TEST(Facts, OfTwoDevicesTheWeakerCounts) {
+  const DeviceFacts good{.units = 9,
+                         .block_threads = 9,
+                         .max_block_threads = 9,
+                         .line_threads = 9,
+                         .indexed_arguments = true,
+                         .peer_reads = true,
+                         .launch_us = 1,
+                         .hop_us = 1,
+                         .signal_us = 1,
+                         .link_bandwidth = 9,
+                         .push_bandwidth = 9,
+                         .packet_bandwidth = 9,
+                         .copy_us = 1,
+                         .copy_bandwidth = 9};
+  const DeviceFacts bad{.units = 2,
+                        .block_threads = 3,
+                        .max_block_threads = 4,
+                        .line_threads = 5,
+                        .indexed_arguments = false,
+                        .peer_reads = false,
+                        .launch_us = 2,
+                        .hop_us = 3,
+                        .signal_us = 4,
+                        .link_bandwidth = 6,
+                        .push_bandwidth = 7,
+                        .packet_bandwidth = 8,
+                        .copy_us = 5,
+                        .copy_bandwidth = 1};
+  EXPECT_EQ(weaker(good, bad), bad);
+  EXPECT_EQ(weaker(bad, good), bad);
+  EXPECT_EQ(weaker(good, good), good);
+}
 
 class ScratchMemory : public testing::TestWithParam<BackendKind> {
  protected:

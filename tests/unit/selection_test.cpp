@@ -24,41 +24,6 @@ using test::message_of;
 using test::ScopedEnvironment;
 using testing::HasSubstr;
 
-/// The facts that all ranks may rely on: the lesser rate, the longer time.
-TEST(Facts, OfTwoDevicesTheWeakerCounts) {
-  const DeviceFacts good{.units = 9,
-                         .block_threads = 9,
-                         .max_block_threads = 9,
-                         .line_threads = 9,
-                         .indexed_arguments = true,
-                         .peer_reads = true,
-                         .launch_us = 1,
-                         .hop_us = 1,
-                         .signal_us = 1,
-                         .link_bandwidth = 9,
-                         .push_bandwidth = 9,
-                         .packet_bandwidth = 9,
-                         .copy_us = 1,
-                         .copy_bandwidth = 9};
-  const DeviceFacts bad{.units = 2,
-                        .block_threads = 3,
-                        .max_block_threads = 4,
-                        .line_threads = 5,
-                        .indexed_arguments = false,
-                        .peer_reads = false,
-                        .launch_us = 2,
-                        .hop_us = 3,
-                        .signal_us = 4,
-                        .link_bandwidth = 6,
-                        .push_bandwidth = 7,
-                        .packet_bandwidth = 8,
-                        .copy_us = 5,
-                        .copy_bandwidth = 1};
-  EXPECT_EQ(weaker(good, bad), bad);
-  EXPECT_EQ(weaker(bad, good), bad);
-  EXPECT_EQ(weaker(good, good), good);
-}
-
 /// An algorithm that is never run: it serves calls up to a size, at a price.
 class Fake final : public Algorithm {
  public:

@@ -163,27 +163,40 @@ TEST_P(Reproducible, ComplexProducts) {
   });
 }
 
-/// From one element to many megabytes, at any alignment.
+/// From one element to many megabytes, at any alignment, calls that `counts` says.
+template <class Counts>
+void check_sizes(Communicator& comm, SumOrder order, std::size_t most, Counts counts) {
+  Arena large(comm, most + 4096);
+  const auto sizes = [&]<class T>() {
+    const Terms<T> terms(comm.size());
+    for_places(comm, order, sizeof(T), [&](Placing placing) {
+      if (!counts(placing.collective)) return;
+      for (std::size_t bytes = sizeof(T); bytes <= most; bytes *= bytes < 65536 ? 6 : 16) {
+        const Call call = placing.as_case(data_type_of<T>).call(comm.size());
+        placing.count = count_within(call, bytes);
+        if (placing.count > 64 && placing.offset % 2 == 1) ++placing.count;
+        if (placing.count * sizeof(T) * static_cast<std::size_t>(call.parts) > most) continue;
+        check_now(comm, large, terms, placing);
+        placing.offset = (placing.offset + 1) % 4;
+        placing.first += 5;
+      }
+    });
+  };
+  sizes.template operator()<float>();
+  sizes.template operator()<bf16>();
+}
+
 TEST_P(Reproducible, SizesAndOffsets) {
   const std::size_t most = are_several_nodes() ? std::size_t{1} << 20 : largest;
   run([most](Communicator& comm, Arena&) {
-    Arena large(comm, most + 4096);
-    const auto sizes = [&]<class T>() {
-      const Terms<T> terms(comm.size());
-      for_places(comm, order(), sizeof(T), [&](Placing placing) {
-        for (std::size_t bytes = sizeof(T); bytes <= most; bytes *= bytes < 65536 ? 6 : 16) {
-          const Call call = placing.as_case(data_type_of<T>).call(comm.size());
-          placing.count = count_within(call, bytes);
-          if (placing.count > 64 && placing.offset % 2 == 1) ++placing.count;
-          if (placing.count * sizeof(T) * static_cast<std::size_t>(call.parts) > most) continue;
-          check_now(comm, large, terms, placing);
-          placing.offset = (placing.offset + 1) % 4;
-          placing.first += 5;
-        }
-      });
-    };
-    sizes.template operator()<float>();
-    sizes.template operator()<bf16>();
+    check_sizes(comm, order(), most, [](Collective) { return true; });
+  });
+}
+
+TEST_P(ReproducibleOnOneNode, AllReducesNeedNoPolicy) {
+  run_by_default([](Communicator& comm, Arena&) {
+    check_sizes(comm, SumOrder::ranks, largest,
+                [](Collective collective) { return collective == Collective::all_reduce; });
   });
 }
 

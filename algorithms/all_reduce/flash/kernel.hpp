@@ -4,21 +4,22 @@
 // Two ranks, out of place: each pulls the other's whole input and makes the whole result for
 // itself. More ranks, or in place: the message is cut into one slice per rank. The bytes that a
 // rank reduces are cut into one stripe per block, and a thread's part of a stripe into items: up to
-// four packs of one peer.
+// four packs of one rank.
 //   1. Enter: a barrier among blocks b of all ranks. After it, all inputs are ready.
-//   2. Reduce: the items go through the pipeline (pipeline.hpp), peer after peer, and are added in
-//      the order of the ranks, the own packs in their place.
-//   3. Store: after the last peer's item, the result goes to the own output (two ranks, out of
+//   2. Reduce: the items of all ranks go through the pipeline (pipeline.hpp) and are added, in the
+//      order of the ranks. The own packs, too: to hold them in registers until it is their turn
+//      would spill others.
+//   3. Store: after the last rank's item, the result goes to the own output (two ranks, out of
 //      place), or to all ranks' outputs.
 //   4. Leave: a second barrier. After it, no rank reads inputs any more and all results have
 //      arrived.
 // Packs that are not aligned or not complete are reduced one by one, without the pipeline, in the
-// same order. All ranks begin with rank 0's packs, so its link has a queue at first. The others are
-// busy as soon as it has served the first threads, and stay so.
+// same order. All ranks begin with rank 0's packs, but a thread has those of three ranks on their
+// way at once, so no link is idle for long.
 //
 // Cost: for two ranks out of place, one hop and `bytes` out of each rank; else two hops and
 // 2 (n - 1) / n * bytes.
-// Resources: one signal word per (block, writer), one epoch per block; 12 packs of shared memory
+// Resources: one signal word per (block, writer), one epoch per block; 16 packs of shared memory
 // per thread, where copies go there.
 //
 // All ranks get the same bits: they add in the order of the ranks.
@@ -87,8 +88,7 @@ class Stripe {
         end_(packs.end),
         reducer_(reducer),
         stride_(dev.threads()),
-        rank_(a.peers.rank),
-        started_{packs.begin + dev.thread(), first_peer()},
+        started_{packs.begin + dev.thread(), 0},
         used_(started_) {}
 
   PLAIT_DEVICE bool more() const { return used_.pack < end_; }
@@ -96,7 +96,7 @@ class Stripe {
   template <int Slot>
   PLAIT_DEVICE void start() {
     if (started_.pack < end_) {
-      const P* from = reinterpret_cast<const P*>(ranks_.input(started_.peer)) + started_.pack;
+      const P* from = reinterpret_cast<const P*>(ranks_.input(started_.rank)) + started_.pack;
       PLAIT_UNROLL
       for (int u = 0; u < width; ++u)
         if (offset(u) < end_ - started_.pack)
@@ -106,35 +106,18 @@ class Stripe {
     staging_.commit();  // also an empty group, so that each call has one
   }
 
-  /// Loads the own packs before the wait for the first peer's. They need no pipeline, because they
-  /// are near.
-  PLAIT_DEVICE void meanwhile() {
-    if (used_.peer != first_peer()) return;
-    const P* from = reinterpret_cast<const P*>(ranks_.input(rank_)) + used_.pack;
-    PLAIT_UNROLL
-    for (int u = 0; u < width; ++u)
-      own_[u] = offset(u) < end_ - used_.pack ? dev_.load(from + offset(u)) : P{};
-    if (rank_ == 0) start_sums(own_);
-  }
-
-  /// Depth - 1 groups were closed after that of the item.
-  template <int Slot>
-  PLAIT_DEVICE void wait() {
-    staging_.template wait_pending<Depth - 1>();
-  }
-
   /// Adds the packs in the slot. Packs beyond the end are old ones, whose sums are not stored.
   template <int Slot>
   PLAIT_DEVICE void use() {
     P packs[width];
+    staging_.template wait_pending<Depth - 1>();
     PLAIT_UNROLL
     for (int u = 0; u < width; ++u) packs[u] = staging_.load(Slot * width + u);
-    if (used_.peer == 0) start_sums(packs);
+    if (used_.rank == 0) start_sums(packs);
     else reducer_.add_each(sums_, packs);
-    if (used_.peer + 1 == rank_) reducer_.add_each(sums_, own_);
     const std::size_t pack = used_.pack;
     advance(used_);
-    if (used_.peer == first_peer()) store_sums(pack);
+    if (used_.rank == 0) store_sums(pack);
   }
 
  private:
@@ -144,17 +127,15 @@ class Stripe {
   /// A place in the sequence of items.
   struct Item {
     std::size_t pack;  // the thread's first of the item
-    int peer;
+    int rank;
   };
 
   PLAIT_DEVICE int ranks() const { return Whole ? 2 : ranks_.a.peers.ranks; }
   /// The offset of the thread's pack u from its first.
   PLAIT_DEVICE std::size_t offset(int u) const { return static_cast<unsigned>(u) * stride_; }
-  PLAIT_DEVICE int first_peer() const { return rank_ == 0 ? 1 : 0; }
   PLAIT_DEVICE void advance(Item& item) const {
-    if (++item.peer == rank_) ++item.peer;
-    if (item.peer < ranks()) return;
-    item.peer = first_peer();
+    if (++item.rank < ranks()) return;
+    item.rank = 0;
     item.pack += offset(width);
   }
 
@@ -179,9 +160,7 @@ class Stripe {
   std::size_t end_;
   const Reducer<T>& reducer_;
   unsigned stride_;  // the block's threads
-  int rank_;
   Item started_, used_;
-  P own_[width] = {};
   Sum sums_[width];
   Staging<D, P, Depth * width> staging_;
 };

@@ -23,9 +23,8 @@ namespace plait::flash {
 /// `Work` is the work of a thread:
 ///   more()           whether there is an item to use
 ///   start<Slot>()    starts the copies of the next item, if there is one left to start
-///   meanwhile()      work while the copies of the next item to be used are on their way
-///   wait<Slot>()     waits for the item in the slot; Depth - 1 calls of `start` came after its own
-///   use<Slot>()      uses the item in the slot
+///   use<Slot>()      waits for the item in the slot, and uses it; Depth - 1 calls of `start` came
+///                    after its own
 template <int Depth, class Work>
 class Pipeline {
   static_assert(Depth >= 1);
@@ -53,8 +52,6 @@ class Pipeline {
   PLAIT_DEVICE bool step() {
     if (!work_.more()) return false;
     work_.template start<(Slot + Depth - 1) % Depth>();
-    work_.meanwhile();
-    work_.template wait<Slot>();
     work_.template use<Slot>();
     return true;
   }

@@ -8,7 +8,7 @@
 
 namespace plait::flash {
 
-inline constexpr int depth = 3;  // stages of the pipeline: depth - 1 on their way while one is used
+inline constexpr int depth = 4;  // stages of the pipeline: depth - 1 on their way while one is used
 /// Stripes are multiples of this many bytes: 16 for each thread of a warp.
 inline constexpr std::size_t grain = 512;
 
