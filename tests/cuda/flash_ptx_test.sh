@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reads the PTX of flash: copies are asynchronous, by 16 bytes and past the L1, two stages stay on
+# Reads the PTX of flash: copies are asynchronous, by 16 bytes and past the L1, three stages stay on
 # their way, and signals are releases and acquires at system scope. Needs no GPU.
 #   flash_ptx_test.sh NVCC SOURCE_DIR
 set -euo pipefail
@@ -19,7 +19,7 @@ expect() {  # expect PATTERN: at least one instruction
   -I"$source/include" -o "$ptx" "$source/tests/cuda/flash_probe.cu"
 expect '^\s*cp\.async\.cg\.shared\.global \[%r[0-9]+\], \[%rd[0-9]+\], 16;'
 expect '^\s*cp\.async\.commit_group;'
-expect '^\s*cp\.async\.wait_group 2;'
+expect '^\s*cp\.async\.wait_group 3;'
 expect '^\s*ld\.shared\.v4\.u32'
 expect '^\s*ld\.global\.v4\.u32'
 expect '^\s*st\.global\.v4\.u32'
