@@ -165,6 +165,13 @@ gpu_objects() {
   printf 'CMakeFiles/plait.dir/%s.o\n' "backends/$3"/*.cpp
 }
 
+# nvdisasm, which reads the words' machine code: from PyPI, where the toolkit lacks it. Prints
+# nothing where that can't be had either.
+find_nvdisasm() {
+  command -v nvdisasm && return
+  python3 -m pip install -q --no-deps --target build-cuda/nvdisasm nvidia-cuda-nvdisasm >&2 || true
+  find build-cuda/nvdisasm -name nvdisasm -type f 2>/dev/null || true
+}
 cuda_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
   local targets unity=(-DCMAKE_UNITY_BUILD=OFF)
@@ -178,8 +185,9 @@ cuda_compiles() {
     mapfile -t targets < <(gpu_objects build-cuda cuda.cu cuda)
   fi
   cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
-  # They read the PTX: no GPU is needed.
-  ctest --preset cuda -R '^(flash_ptx|cuda_words)$' 2>&1 | tee "$logs/cuda"
+  # They read the PTX and the machine code: no GPU is needed.
+  NVDISASM=$(find_nvdisasm) ctest --preset cuda -R '^(flash_ptx|cuda_words)$' 2>&1 |
+    tee "$logs/cuda"
   [ $gpu_kernels = all ] || return 0
   local bytes
   bytes=$(stat -Lc %s build-cuda/lib/libplait.so)

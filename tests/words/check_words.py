@@ -35,8 +35,8 @@ def rows_of(page, column):
 
 
 def body_of(assembly, probe):
-    found = re.search(rf"(?:\.entry probe_{probe}\(|^probe_{probe}:).*?(?:^\}}|s_endpgm)", assembly,
-                      re.M | re.S)
+    found = re.search(rf"(?:\.entry probe_{probe}\(|^probe_{probe}:).*?(?:^\}}|s_endpgm|^//---|\Z)",
+                      assembly, re.M | re.S)
     return found[0].splitlines() if found else sys.exit(f"there is no probe_{probe}")
 
 
