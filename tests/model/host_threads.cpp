@@ -168,6 +168,7 @@ model::Result explore(const HostProgram& host, std::size_t most, bool sample) {
   for (std::size_t i = 0; i < functions->size(); ++i)
     program.ranks.push_back({{1, 1, [&functions, i](Thread&) { (*functions)[i](); }}});
   program.threads_of_its_own = host.threads_of_its_own;
+  program.watches = host.watches;
   program.reset = make;
   program.check = [] { return std::string(); };
   program.name = [](std::uintptr_t address) { return fmt::format("{:x}", address); };
@@ -305,6 +306,9 @@ PLAIT_WRAP(int, sched_yield, (), (), hook.execution().pause(hook.thread()); retu
 PLAIT_WRAP(int, nanosleep, (const timespec* time, timespec* left), (time, left),
            hook.execution().pause(hook.thread());
            return 0;)
+PLAIT_WRAP(void*, memcpy, (void* to, const void* from, unsigned long bytes), (to, from, bytes),
+           hook.plain(from, bytes, false);
+           hook.plain(to, bytes, true); return __real_memcpy(to, from, bytes);)
 // A std::thread has nothing but its identity, which is here its number and one more. Its function
 // is a `std::thread::_State`, which is private since libstdc++ 14.
 struct ThreadFunction {

@@ -18,6 +18,9 @@ struct HostProgram {
   std::function<std::vector<std::function<void()>>()> make;
   std::size_t threads_of_its_own = 0;  // at most so many, which the code starts itself
   bool time_passes = false;            // else all is done at the same moment
+  /// Whether plain accesses of a place count; none: all but those of stacks. Where each thread has
+  /// memory of its own, a loop that waits and stores only there has done nothing.
+  std::function<bool(const void*)> watches = {};
 };
 /// All executions, at most `most`; or `sample` of them.
 model::Result explore(const HostProgram& program, std::size_t most, bool sample = false);

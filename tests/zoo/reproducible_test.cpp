@@ -34,6 +34,9 @@ class Reproducible : public testing::TestWithParam<Param> {
  protected:
   void SetUp() override { PLAIT_SKIP_UNLESS_RANKS_FIT(ranks()); }
   static SumOrder order() { return std::get<SumOrder>(GetParam()); }
+  static const char* name_of_policy() {
+    return order() == SumOrder::tree ? "reproducible_tree" : "reproducible";
+  }
   static const NodesOfRanks& nodes() { return std::get<NodesOfRanks>(GetParam()); }
   static int ranks() { return static_cast<int>(nodes().size()); }
   static bool are_several_nodes() { return nodes() != NodesOfRanks(nodes().size(), 0); }
@@ -200,44 +203,51 @@ TEST_P(ReproducibleOnOneNode, AllReducesNeedNoPolicy) {
   });
 }
 
-/// In groups that share launches, and in graphs.
-TEST_P(Reproducible, GroupsAndGraphs) {
-  run([](Communicator& comm, Arena&) {
-    const Terms<float> terms(comm.size());
-    std::vector<std::unique_ptr<Arena>> arenas;
-    for (int i = 0; i < 8; ++i)
-      arenas.push_back(std::make_unique<Arena>(comm, (std::size_t{1} << 18) + 4096));
-    const Stream stream = comm.create_stream();
-    Backend& backend = backend_of(comm);
-    for_places(comm, order(), 1, [&](Placing placing) {
-      for (const std::size_t most : {100u, 8000u})
-        for (const bool by_graph : {false, true}) {
-          std::vector<std::unique_ptr<Placed<float>>> calls;
-          for (std::size_t i = 0; i < arenas.size(); ++i) {
-            placing.count = 1 + most * i / (arenas.size() - 1);
-            placing.first += 11;
-            placing.offset = i % 3;
-            calls.push_back(std::make_unique<Placed<float>>(comm, *arenas[i], terms, placing));
-          }
-          const auto enqueue = [&] {
-            Group group;
-            for (const auto& call : calls) call->enqueue(stream);
-            group.end();
-          };
-          if (by_graph) {
-            const DeviceScope device(backend);
-            const auto graph = captured(comm, stream, enqueue);
-            graph->launch(stream.native());
-            backend.synchronize(stream.native());
-          } else {
-            enqueue();
-          }
-          comm.synchronize(stream);
-          for (const auto& call : calls) call->wrong();
+/// In groups that share launches, and in graphs. `option`: of each call; empty: none.
+void check_groups(Communicator& comm, SumOrder order, const std::string& option) {
+  const Terms<float> terms(comm.size());
+  std::vector<std::unique_ptr<Arena>> arenas;
+  for (int i = 0; i < 8; ++i)
+    arenas.push_back(std::make_unique<Arena>(comm, (std::size_t{1} << 18) + 4096));
+  const Stream stream = comm.create_stream();
+  Backend& backend = backend_of(comm);
+  for_places(comm, order, 1, [&](Placing placing) {
+    placing.algorithm = option;
+    for (const std::size_t most : {100u, 8000u})
+      for (const bool by_graph : {false, true}) {
+        std::vector<std::unique_ptr<Placed<float>>> calls;
+        for (std::size_t i = 0; i < arenas.size(); ++i) {
+          placing.count = 1 + most * i / (arenas.size() - 1);
+          placing.first += 11;
+          placing.offset = i % 3;
+          calls.push_back(std::make_unique<Placed<float>>(comm, *arenas[i], terms, placing));
         }
-    });
-    comm.bootstrap().barrier();  // no rank frees memory that a slower one still reads
+        const auto enqueue = [&] {
+          Group group;
+          for (const auto& call : calls) call->enqueue(stream);
+          group.end();
+        };
+        if (by_graph) {
+          const DeviceScope device(backend);
+          const auto graph = captured(comm, stream, enqueue);
+          graph->launch(stream.native());
+          backend.synchronize(stream.native());
+        } else {
+          enqueue();
+        }
+        comm.synchronize(stream);
+        for (const auto& call : calls) call->wrong();
+      }
   });
+  comm.bootstrap().barrier();  // no rank frees memory that a slower one still reads
+}
+
+TEST_P(Reproducible, GroupsAndGraphs) {
+  run([](Communicator& comm, Arena&) { check_groups(comm, order(), {}); });
+}
+
+TEST_P(Reproducible, AsAnOptionOfCallsInGroups) {
+  run_by_default([](Communicator& comm, Arena&) { check_groups(comm, order(), name_of_policy()); });
 }
 
 /// A group takes an algorithm for its total length, not for that of a call.
@@ -267,7 +277,7 @@ TEST_P(Reproducible, AsAnOptionOfOneCall) {
     for_places(comm, order(), 2, [&](Placing placing) {
       for (const std::size_t count : {7u, 3000u, 70000u}) {
         placing.count = count / static_cast<unsigned>(comm.size());
-        placing.algorithm = order() == SumOrder::tree ? "reproducible_tree" : "reproducible";
+        placing.algorithm = name_of_policy();
         check_now(comm, arena, terms, placing);
       }
     });
