@@ -251,16 +251,9 @@ std::size_t Tuner::check() {
     to = std::find_if(from, measured.end(),
                       [&](const MeasuredCall& other) { return other.call != call; });
     const Choice choice = selector.choose(call, {});
-    Call in_order = call;
-    in_order.sum_order = choice.sum_order;
-    const auto may_be_chosen = [&](const MeasuredCall& one) {
-      return bool(
-          selector.admits(*Registry::instance().find(one.algorithm, call.collective), in_order));
-    };
     double own = 0, of_algorithm = 0;
-    const auto fastest = std::min_element(from, to, [&](const auto& one, const auto& other) {
-      return std::pair(!may_be_chosen(one), one.microseconds) <
-             std::pair(!may_be_chosen(other), other.microseconds);
+    const auto fastest = std::min_element(from, to, [](const auto& one, const auto& other) {
+      return one.microseconds < other.microseconds;
     });
     for (auto one = from; one != to; ++one) {
       if (one->algorithm != choice.algorithm->name()) continue;

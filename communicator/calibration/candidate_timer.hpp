@@ -12,6 +12,7 @@
 #include "algorithms/contract/collectives.hpp"
 #include "communicator/calibration/plan.hpp"
 #include "communicator/calibration/stopwatch.hpp"
+#include "communicator/selection/selection.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait {
@@ -65,10 +66,13 @@ class CandidateTimer {
   CandidateTimer(Communicator& comm, const Topology& topology, const MeasuringPlan& plan)
       : comm_(comm), topology_(topology), plan_(plan), stopwatch_(comm) {}
 
+  /// Those that times may choose.
   TimedCandidates candidates(const Call& call) const {
+    const Selector& selector = selector_of(comm_);
+    const Call in_order = selector.in_kept_order(selector.ordered(call, {}));
     TimedCandidates all;
     for (const auto& algorithm : Registry::instance().all())
-      if (algorithm->collective() == call.collective && can_serve(*algorithm, call, topology_) &&
+      if (algorithm->collective() == call.collective && selector.admits(*algorithm, in_order) &&
           std::isfinite(algorithm->estimate(call, topology_)) && all.size() < most_candidates)
         all.push_back({algorithm.get()});
     return all;

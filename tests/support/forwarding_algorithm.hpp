@@ -33,6 +33,9 @@ class ForwardingAlgorithm : public Algorithm {
     return original().fitted(shape, call, topology);
   }
   double estimate(const Call&, const Topology&) const override { return 1e12; }
+  bool reduces_in_rank_order(const Call& call, const Topology& topology) const override {
+    return original().reduces_in_rank_order(call, topology);
+  }
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     original().enqueue(call, buffers, shape, context);
