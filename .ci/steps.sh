@@ -168,9 +168,10 @@ gpu_objects() {
 # nvdisasm, which reads the words' machine code: from PyPI, where the toolkit lacks it. Prints
 # nothing where that can't be had either.
 find_nvdisasm() {
+  local folder=$PWD/build-cuda/nvdisasm
   command -v nvdisasm && return
-  python3 -m pip install -q --no-deps --target build-cuda/nvdisasm nvidia-cuda-nvdisasm >&2 || true
-  find build-cuda/nvdisasm -name nvdisasm -type f 2>/dev/null || true
+  python3 -m pip install -q --no-deps --target "$folder" nvidia-cuda-nvdisasm >&2 || true
+  find "$folder" -name nvdisasm -type f 2>/dev/null || true
 }
 cuda_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
