@@ -243,7 +243,8 @@ const Algorithm* Selector::choose_batch(const Call& wanted) const {
 
 bool Selector::gains_in_batch(const Call& call, const Choice& choice) const {
   if (choice.algorithm->batches(topology_)) return true;
-  const Algorithm* batching = choice.wished ? nullptr : by_estimate(ordered(call, {}), true);
+  const Algorithm* batching =
+      choice.wished ? nullptr : by_estimate(in_kept_order(ordered(call, {})), true);
   if (batching == nullptr) return false;
   Call least = call;
   least.count = 1;

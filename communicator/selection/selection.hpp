@@ -84,8 +84,8 @@ class Selector {
   /// depend on one.
   Call ordered(Call call, const CallOptions& options) const;
   /// An `ordered` call with the order that the library keeps if nobody demands one: the ranks', of
-  /// floats in an all-reduce on one node. So its bits depend on its terms alone there. It costs
-  /// nothing (docs/same-bits.md), and whoever names another algorithm gets that.
+  /// floats in an all-reduce on one node. So its bits depend on its terms alone there.
+  /// docs/same-bits.md has the cost. Whoever names another algorithm gets that.
   Call in_kept_order(Call call) const;
   /// Whether the algorithm can serve an `ordered` call, and keeps its bits.
   Support admits(const Algorithm& algorithm, const Call& call) const;
