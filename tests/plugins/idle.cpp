@@ -11,6 +11,7 @@ class Idle final : public CollectiveAlgorithm {
   Resources resources(const Topology&) const override { return {}; }
   std::vector<LaunchShape> shapes(const Call&, const Topology&) const override { return {{}}; }
   double estimate(const Call&, const Topology&) const override { return 1; }
+  bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
   void enqueue(const Call&, const Buffers&, LaunchShape, LaunchContext&) const override {}
 };
 

@@ -62,7 +62,7 @@ with "$idle" ranks -n 2 "$bin/plait-tune" -C all_reduce -b 1K -e 1K --memory sym
   --seconds 40 -o "$work/times" >"$work/said" || status=$?
 [ $status = 1 ] || { cat "$work/said"; fail "a wrong result: exit code $status"; }
 expect "plait-tune: idle with 1 blocks of 1 threads is wrong and left out: all_reduce f32,"
-grep -q '^ring 1K=' "$work/times" || fail "the times of others are lost"
+grep -q '^twoshot 1K=' "$work/times" || fail "the times of others are lost"
 if grep -q '^idle' "$work/times"; then fail "the times of a wrong algorithm are kept"; fi
 
 printf '== refused\n'
