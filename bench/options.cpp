@@ -207,6 +207,7 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
        "Collective, a list of them, or all (default all_reduce)"},
       Flag{"--root", &options.root, "Root of broadcast, reduce, gather and scatter (default 0)"}
           .within(0, 1000000),
+      {"--rotate-root", &options.rotates_root, "Each call of these has the next rank for its root"},
       {"-d,--type", &words.types,
        fmt::format("Element type, a list of them, or all {} (default f32)", data_type_count)},
       {"-o,--op", &words.ops,
@@ -259,16 +260,14 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
        "The same with mean, standard deviation, p5, p95, p99 and the number of samples"},
       {"--json", &options.json, "Write the results to this file, and update it after each size"},
       {"--resume", &options.resume,
-       "Keep the results that the --json file has of an earlier run like this one, and "
-       "measure only what is missing"},
+       "Keep what the --json file has of an earlier run like this, and measure only the rest"},
       {"--csv", &options.csv, "The same as CSV, one line per result"},
       {"--report", &options.report, "The same as a page with charts, for a browser"},
       {"--dry-run", &options.dry_run,
        "Print as JSON what would be measured, for how many sizes and at most how often, and "
        "measure nothing"},
       {"--progress", &words.progress,
-       "Progress on standard error: bar, lines, none, or auto (default): a bar on a "
-       "terminal, else lines"},
+       "On standard error: bar, lines, none, or auto (default): a bar on a terminal, else lines"},
       Flag{"--blocks", &options.blocks,
            "Blocks of Plait's kernels (default: the algorithm's choice)"}
           .within(1, 65535),
@@ -347,10 +346,11 @@ Options parse_options(int argc, char** argv) {
 }
 
 std::string settings(const Options& options) {
-  return fmt::format("-n {} -w {} -c {} --root {} --repeats {} --blocks {} --threads {}{}",
+  return fmt::format("-n {} -w {} -c {} --root {} --repeats {} --blocks {} --threads {}{}{}",
                      options.iterations, options.warm_up, options.check ? 1 : 0, options.root,
                      options.repeats, options.blocks, options.threads,
-                     options.reserve ? " --reserve" : "");
+                     options.reserve ? " --reserve" : "",
+                     options.rotates_root ? " --rotate-root" : "");
 }
 
 std::vector<std::size_t> sizes(const Options& options, BackendKind backend) {

@@ -57,6 +57,7 @@ struct Options {
   std::size_t factor = 4;
   std::vector<Collective> collectives = {Collective::all_reduce};
   int root = 0;
+  bool rotates_root = false;
   std::vector<DataType> types = {DataType::f32};
   std::vector<ReduceOp> ops = {ReduceOp::sum};
   int iterations = 0;  // timed calls per repeat; 0: Timer chooses

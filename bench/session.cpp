@@ -183,6 +183,18 @@ void Session::warm_up_peers() {
   }
 }
 
+/// The tasks that calls take in turn: one, or one for each root.
+std::vector<Task> Session::turns_of(const Contender& contender, const Task& task) const {
+  std::vector<Task> turns{task};
+  if (!options_.rotates_root || !facts_of(task.call.collective).rooted) return turns;
+  Call call = task.call;
+  for (int next = 1; next < comm_.size(); ++next) {
+    call.root = (task.call.root + next) % comm_.size();
+    turns.push_back(task_for(contender, call, call.bytes(), task.in_place, task.offset));
+  }
+  return turns;
+}
+
 /// What a measurement of this task will be, still without times.
 Result Session::planned(const Contender& contender, const Task& task) const {
   Result result;
@@ -225,11 +237,14 @@ bool Session::measure(Contender& contender, const Task& task) {
   Result result = planned(contender, task);
   if (taken_over_.contains(key_of(result))) return false;
   progress_.begin(result.bytes(), describe(result));
-  fill_input(comm_, stream_.native(), task, ++seed_);
+  const std::vector<Task> turns = turns_of(contender, task);
+  for (const Task& turn : turns) fill_input(comm_, stream_.native(), turn, ++seed_);
+  std::size_t next = 0;
   try {
     result.chosen = contender.chosen(task);
-    result.times = timer_.measure([&](NativeStream stream) { contender.enqueue(task, stream); },
-                                  task.call.bytes());
+    result.times = timer_.measure(
+        [&](NativeStream stream) { contender.enqueue(turns[next++ % turns.size()], stream); },
+        task.call.bytes());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
     refusal_ = error.what();
@@ -241,8 +256,11 @@ bool Session::measure(Contender& contender, const Task& task) {
       result.chosen.empty() ? result.name : result.chosen, task.call.collective);
   const bool can_check = (result.moves_data() || comm_.bootstrap().nodes() == 1) &&
                          (algorithm == nullptr || !algorithm->is_lossy());
-  if (options_.check && can_check)
-    result.wrong = count_wrong(comm_, stream_.native(), contender, task, ++seed_);
+  if (options_.check && can_check) {
+    result.wrong = 0;
+    for (const Task& turn : turns)
+      *result.wrong += count_wrong(comm_, stream_.native(), contender, turn, ++seed_);
+  }
   progress_.hide();
   if (speaks() && options_.table) print_result(stdout, result, ceilings_, options_.statistics);
   results_.push_back(std::move(result));

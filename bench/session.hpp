@@ -37,6 +37,7 @@ class Session {
   void note_missing(const std::string& peer, const std::string& why_not) const;
   const Arena& arena(Memory memory);
   void warm_up_peers();
+  std::vector<Task> turns_of(const Contender& contender, const Task& task) const;
   Result planned(const Contender& contender, const Task& task) const;
   void take_over_earlier(const Machine& machine);
   void for_each_task(const Call& operation, std::size_t bytes,

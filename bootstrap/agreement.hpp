@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <exception>
+#include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
 #include "bootstrap/support.hpp"
@@ -30,21 +32,24 @@ auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
   }
 }
 
-/// Runs `step` on every rank. Collective. If it throws on some ranks, all ranks throw the error of
-/// the lowest of them, and the message names that rank.
+/// Runs `step` on every rank, and gathers what it returns, in the order of the ranks. Collective,
+/// one exchange. If it throws on some ranks, all ranks throw the error of the lowest of them, and
+/// the message names that rank.
 template <class Step>
-void agree(Bootstrap& bootstrap, const char* what, Step step) {
+auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step) {
+  using Value = decltype(step());
   struct Outcome {
     bool failed;
     ErrorCode code;
     std::array<char, 512> message;
+    Value value;
   } mine{};
   try {
-    step();
+    mine.value = step();
   } catch (const Error& error) {
-    mine = {true, error.code(), as_text<decltype(mine.message)>(error.what())};
+    mine = {true, error.code(), as_text<decltype(mine.message)>(error.what()), {}};
   } catch (const std::exception& error) {
-    mine = {true, ErrorCode::backend, as_text<decltype(mine.message)>(error.what())};
+    mine = {true, ErrorCode::backend, as_text<decltype(mine.message)>(error.what()), {}};
   }
   const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
   const auto first =
@@ -53,6 +58,18 @@ void agree(Bootstrap& bootstrap, const char* what, Step step) {
     throw Error(first->code, fmt::format("{}: {}", what,
                                          detail::as_said_by(static_cast<int>(first - all.begin()),
                                                             first->message.data())));
+  std::vector<Value> values;
+  for (const Outcome& outcome : all) values.push_back(outcome.value);
+  return values;
+}
+
+/// Runs `step` on every rank. Collective. An error on some is one on all, as in `gather_agreed`.
+template <class Step>
+void agree(Bootstrap& bootstrap, const char* what, Step step) {
+  gather_agreed(bootstrap, what, [&] {
+    step();
+    return std::byte{};
+  });
 }
 
 }  // namespace plait

@@ -120,7 +120,8 @@ def by_algorithm(results, collective):
     names = sorted({name for name, _ in times}, key=lambda name: (name.startswith("peer:"), name))
     counts = sorted({count for _, count in times})
     return lines_of(["", *(size(count) for count in counts)],
-                    [[f"`{name}`", *(short(times[name, count]) for count in counts)]
+                    [[f"`{name}`", *(short(times[name, count]) if (name, count) in times else "-"
+                                     for count in counts)]
                      for name in names])
 
 

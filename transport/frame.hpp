@@ -1,4 +1,5 @@
-// What proxies tell each other: frames of entries. A frame is one message of a transport.
+// What proxies tell each other: frames of entries. A frame is one message of a transport. If the
+// ranks check what the network brings (PLAIT_NET_CHECK), it ends with its checksum.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace plait::transport {
 struct FrameEntry {
   enum class Kind : std::uint16_t {
     chunk,    // a chunk, whose bytes follow
-    data,     // a chunk, whose `bytes` come as the next message of the flow of data
+    data,     // a chunk, whose `bytes` come as the next message of the flow of data; behind it its
+              // checksum, if the ranks check
     credit,   // the receiver has emptied its slots up to chunk `value`
     control,  // words for the layer above, which follow
     left,     // the sender's last entry: it has left, and its flows end
@@ -30,6 +32,9 @@ struct FrameEntry {
 
 /// The largest frame, in bytes.
 inline constexpr std::size_t frame_bytes = std::size_t{16} << 10;
+
+/// CRC-32C, of a frame or of a chunk.
+using Checksum = std::uint32_t;
 
 /// Fills a frame.
 class FrameWriter {

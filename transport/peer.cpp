@@ -6,7 +6,18 @@
 #include <chrono>
 #include <cstring>
 
+#include "transport/crc32c.hpp"
+
 namespace plait::transport {
+namespace {
+
+[[noreturn]] void damaged(const char* what, std::size_t bytes) {
+  throw Error(
+      ErrorCode::bootstrap,
+      fmt::format("a {} of {} bytes was damaged on its way: its CRC-32C is another", what, bytes));
+}
+
+}  // namespace
 
 Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters)
     : transport_(transport),
@@ -15,7 +26,7 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
       counters_(counters),
       published_(lane.channels),
       consumed_(lane.channels),
-      credit_may_wait_(lane.channels),
+      credit_flags_(lane.channels),
       held_(lane.channels) {
   frames_out_.hello = {rank, PeerHello::Use::frames};
   data_out_.hello = {rank, PeerHello::Use::data};
@@ -70,9 +81,14 @@ bool Peer::has_room(std::size_t size) {
     if (filling_ != nullptr) break;
     if (frame.request != nullptr) continue;
     filling_ = &frame;
-    writer_ = FrameWriter(frame.bytes);
+    writer_ = FrameWriter(frame_room(frame));
   }
   return filling_ != nullptr && writer_.has_room(size);
+}
+
+/// For entries: all but the place of the checksum.
+std::span<std::byte> Peer::frame_room(FrameBuffer& frame) const {
+  return std::span(frame.bytes).first(frame_bytes - (lane_.is_checked ? sizeof(Checksum) : 0));
 }
 
 /// Puts all news into the next frame. What has no room there comes with a later one, and so does
@@ -103,12 +119,15 @@ bool Peer::collect(Credits credits) {
 /// channel has two slots at least, so its sender can go on.
 bool Peer::may_wait(std::uint32_t channel, std::uint32_t chunks, Credits credits) const {
   if (credits == Credits::all) return false;
-  return credit_may_wait_[channel] != 0 || (chunks == 1 && credits == Credits::urgent);
+  const std::uint32_t flags = credit_flags_[channel];
+  if ((flags & ChunkNote::credit_in_bulk) != 0) return chunks < ChunkNote::bulk;
+  if (credits == Credits::most) return false;
+  return (flags & ChunkNote::credit_may_wait) != 0 || (chunks == 1 && credits == Credits::urgent);
 }
 
 bool Peer::collect_credits(Credits credits) {
   using Clock = std::chrono::steady_clock;
-  if (credits == Credits::due && held_since_ && Clock::now() > *held_since_ + most_held)
+  if (credits != Credits::urgent && held_since_ && Clock::now() > *held_since_ + most_held)
     credits = Credits::all;
   bool has_news = false, holds = false;
   for (std::uint32_t channel = 0; channel < lane_.channels; ++channel) {
@@ -147,7 +166,7 @@ bool Peer::collect_chunks(std::uint32_t channel) {
     const std::byte* const data = (place == 0 ? lane_.outgoing : lane_.device_outgoing) +
                                   channel * lane_.channel_bytes + (note.offset & ~ChunkNote::flags);
     const bool travels_along = note.bytes <= (place == 0 ? most_inline_bytes : 0);
-    if (!has_room(travels_along ? note.bytes : 0)) break;
+    if (!has_room(travels_along ? note.bytes : sizeof(Checksum))) break;
     const FrameEntry entry{.kind = travels_along ? FrameEntry::Kind::chunk : FrameEntry::Kind::data,
                            .channel = static_cast<std::uint16_t>(channel),
                            .value = value,
@@ -156,7 +175,8 @@ bool Peer::collect_chunks(std::uint32_t channel) {
     if (travels_along) {
       writer_.add(entry, {data, note.bytes});
     } else {
-      writer_.add(entry);
+      const Checksum sum = lane_.is_checked ? crc32c({data, note.bytes}) : 0;
+      writer_.add(entry, std::as_bytes(std::span(&sum, lane_.is_checked ? 1 : 0)));
       sending_.push_back({place, data, note.bytes});
     }
     has_unsent_chunks_ = true;
@@ -168,8 +188,13 @@ bool Peer::collect_chunks(std::uint32_t channel) {
 
 bool Peer::send_frame() {
   if (filling_ == nullptr || writer_.size() == 0 || !open(frames_out_)) return false;
-  filling_->request =
-      frames_out_.flow->isend(filling_->bytes.data(), writer_.size(), *filling_->memory);
+  std::size_t bytes = writer_.size();
+  if (lane_.is_checked) {
+    const Checksum sum = crc32c(std::span(filling_->bytes).first(bytes));
+    std::memcpy(filling_->bytes.data() + bytes, &sum, sizeof sum);
+    bytes += sizeof sum;
+  }
+  filling_->request = frames_out_.flow->isend(filling_->bytes.data(), bytes, *filling_->memory);
   if (filling_->request == nullptr) return false;
   ++counters_.frames_sent;
   has_unsent_chunks_ = false;
@@ -223,9 +248,27 @@ bool Peer::receive_frames(const Listening& listening) {
   next.request = nullptr;
   next_in_ = (next_in_ + 1) % in_.size();
   const bool had_moved = peer_has_moved_;
-  read(std::span(next.bytes).first(size), listening);
+  read(checked(std::span(next.bytes).first(size)), listening);
   if (peer_has_moved_ && !had_moved) drop_frames_in();
   return true;
+}
+
+/// The entries of a frame.
+std::span<const std::byte> Peer::checked(std::span<const std::byte> frame) const {
+  if (!lane_.is_checked) return frame;
+  if (frame.size() < sizeof(Checksum)) refuse("a frame without a checksum");
+  const auto entries = frame.first(frame.size() - sizeof(Checksum));
+  Checksum sum = 0;
+  std::memcpy(&sum, entries.data() + entries.size(), sizeof sum);
+  if (crc32c(entries) != sum) damaged("frame", frame.size());
+  return entries;
+}
+
+/// Looks at a chunk that has come by itself.
+void Peer::check_chunk(const Arriving& one) const {
+  const std::byte* const data =
+      lane_.incoming + one.channel * lane_.channel_bytes + (one.offset & ~ChunkNote::flags);
+  if (crc32c({data, one.bytes}) != one.checksum) damaged("chunk", one.bytes);
 }
 
 void Peer::read(std::span<const std::byte> frame, const Listening& listening) {
@@ -266,19 +309,23 @@ void Peer::arrive(const FrameReader::Item& item) {
   const std::uint32_t place = entry.offset & ChunkNote::on_device,
                       offset = entry.offset & ~ChunkNote::flags;
   if (entry.bytes > lane_.channel_bytes || offset > lane_.channel_bytes - entry.bytes ||
-      (!is_data && item.data.size() != entry.bytes))
+      item.data.size() != (!is_data           ? entry.bytes
+                           : lane_.is_checked ? sizeof(Checksum)
+                                              : 0))
     refuse("a chunk that does not fit its channel");
   if (place != 0 && (lane_.device_incoming == nullptr || (!is_data && entry.bytes != 0)))
     refuse("a chunk for device memory that this rank can't place there");
   if (!is_data && entry.bytes != 0)
     std::memcpy(lane_.incoming + entry.channel * lane_.channel_bytes + offset, item.data.data(),
                 entry.bytes);
-  credit_may_wait_[entry.channel] = (entry.offset & ChunkNote::credit_may_wait) != 0;
+  credit_flags_[entry.channel] = entry.offset & ChunkNote::flags;
   if (!is_data && held_[entry.channel] == 0)
     return release(lane_.in_signals[entry.channel].published, entry.value);
   // Its counter must not be raised before those of earlier chunks.
   ++held_[entry.channel];
-  arriving_.push_back({entry.channel, entry.value, entry.offset, entry.bytes, is_data});
+  Checksum sum = 0;
+  if (is_data && lane_.is_checked) std::memcpy(&sum, item.data.data(), sizeof sum);
+  arriving_.push_back({entry.channel, entry.value, entry.offset, entry.bytes, is_data, sum});
 }
 
 bool Peer::receive_data() {
@@ -298,6 +345,7 @@ bool Peer::receive_data() {
     std::size_t size = one.bytes;
     if (one.is_data && (one.request == nullptr || !data_in_->test(one.request, &size))) break;
     if (size != one.bytes) refuse("less data than it has announced");
+    if (one.is_data && lane_.is_checked) check_chunk(one);
     release(lane_.in_signals[one.channel].published, one.value);
     --held_[one.channel];
     arriving_.pop_front();

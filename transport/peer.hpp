@@ -20,6 +20,13 @@
 //   `most_held`. The kernel here may wait for other ranks first, which in turn wait for that peer.
 // A kernel that waits calls `carry` again and again. So either it does, or the proxy's own thread
 // works, and both send the credit.
+//
+// Credits in bulk (`ChunkNote::credit_in_bulk`) wait for a frame to that peer, too, or until there
+// are `ChunkNote::bulk` in the channel, or for `most_held`; the proxy's own thread, which may
+// sleep, sends them in its next round then. The sender waits for one only if its chunks fill all
+// slots, at least twice as many as `bulk`. Once the kernels here have emptied half of these, their
+// credits are sent. So no rank waits for ever, and none waits for the time either, but where
+// counters wrap.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -92,10 +99,10 @@ class Peer {
   void judge(bool is_awaited);
   /// The end of a connection is not explained yet, so `judge` is to be called soon.
   bool is_in_question() const noexcept { return end_ && !is_gone() && !is_absent_; }
-  /// The credits to send: all; those that may not wait or have waited long (`due`); or only urgent
-  /// ones. The others travel with the next chunk, because a message for each would double the
-  /// messages of small calls.
-  enum class Credits { all, due, urgent };
+  /// The credits to send: all; all but few in bulk (`most`); those that may not wait; or only
+  /// urgent ones. The two in the middle include all that have waited long. The others travel with
+  /// the next chunk, because a message for each would double the messages of small calls.
+  enum class Credits { all, most, due, urgent };
   /// How long credits that may wait do so, if nothing asks for them.
   static constexpr std::chrono::milliseconds most_held{1};
   /// Sends what it can. True if anything moved.
@@ -152,6 +159,7 @@ class Peer {
   struct Arriving {
     std::uint32_t channel, value, offset, bytes;
     bool is_data;  // else its bytes are there, and it waits for chunks before it
+    Checksum checksum = 0;
     Request request = nullptr;
   };
   enum class Farewell { none, due, framed, flushing };
@@ -188,6 +196,9 @@ class Peer {
   void read(std::span<const std::byte> frame, const Listening& listening);
   void arrive(const FrameReader::Item& item);
   bool receive_data();
+  std::span<std::byte> frame_room(FrameBuffer& frame) const;
+  std::span<const std::byte> checked(std::span<const std::byte> frame) const;
+  void check_chunk(const Arriving& one) const;
   [[noreturn]] void refuse(const char* what) const;
 
   Transport& transport_;
@@ -208,7 +219,7 @@ class Peer {
   std::unique_ptr<SendFlow> moved_from_;  // until `moved` has arrived
   Slots data_in_slots_;
   std::vector<std::uint32_t> published_, consumed_;  // seen, per channel
-  std::vector<char> credit_may_wait_;                // per channel, as its last chunk says
+  std::vector<std::uint32_t> credit_flags_;          // per channel, of the note of its last chunk
   std::optional<std::chrono::steady_clock::time_point> held_since_;  // a credit that may wait
   std::deque<Sending> sending_;
   std::deque<Arriving> arriving_;

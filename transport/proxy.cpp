@@ -17,9 +17,10 @@ using Clock = std::chrono::steady_clock;
 struct Proxy::Work {
   Peer::Credits credits;
   Peer* awaited;   // receives from this one; null: none
-  bool hears_all;  // receives from all peers, and from new ones, and sends `awaited` all credits
+  bool hears_all;  // receives from all peers, and from new ones, and sends `awaited` most credits
 };
-constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true};
+constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true},
+    Proxy::usual{Peer::Credits::most, nullptr, true};
 
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
     : transport_(std::move(transport)),
@@ -188,7 +189,7 @@ bool Proxy::serve() {
       hand_out();  // a peer that gets the last words gets a farewell, too
       for (const auto& peer : peers_) peer->say_farewell();
     }
-    const bool moved = round(everything);
+    const bool moved = round(ending_ ? everything : usual);
     if (moved || woken_.exchange(false)) quiet_since_ = Clock::now();
     // A flow that has just arrived is of a rank that knows this one, and so needs its farewell.
     const auto has_left = [&] { return arrivals_->is_empty() && all_peers(&Peer::has_left); };
@@ -251,7 +252,7 @@ bool Proxy::advance(const Work& work) {
   };
   // Published chunks go out before the system is asked for news.
   each([&](Peer& peer) {
-    return peer.send(work.hears_all && &peer == work.awaited ? Peer::Credits::all : work.credits);
+    return peer.send(work.hears_all && &peer == work.awaited ? Peer::Credits::most : work.credits);
   });
   if (work.hears_all) accept_flows();
   each([&](Peer& peer) {

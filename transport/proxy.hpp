@@ -62,6 +62,8 @@ struct Lane {
   // there if their notes say so (`ChunkNote::on_device`), and are messages whatever their size.
   std::byte *device_outgoing = nullptr, *device_incoming = nullptr;
   MemoryKind device_kind = MemoryKind::host;
+  /// Frames and chunks carry checksums. Both ends agree, and there are no slots in device memory.
+  bool is_checked = false;
 };
 
 // For the counters of a lane, which kernels read and write at the same time.
@@ -151,7 +153,7 @@ class Proxy {
   void rest();
   void end_rest() noexcept;
   struct Work;
-  static const Work everything;
+  static const Work everything, usual;
   bool round(const Work& work);
   bool advance(const Work& work);
   void hand_out();

@@ -23,7 +23,11 @@ struct ChunkNote {
   /// calls use the channel again, they receive a chunk from the same peer. So the credit of this
   /// chunk may travel with that one (transport/peer.hpp has the proof).
   static constexpr std::uint32_t credit_may_wait = std::uint32_t{1} << 30;
-  static constexpr std::uint32_t flags = on_device | credit_may_wait;
+  /// Part of an offset: the sender fills all slots of the channel, at least twice `bulk`, before it
+  /// waits for a credit. So credits may wait until there are `bulk` of them.
+  static constexpr std::uint32_t credit_in_bulk = std::uint32_t{1} << 29;
+  static constexpr std::uint32_t bulk = 4;
+  static constexpr std::uint32_t flags = on_device | credit_may_wait | credit_in_bulk;
 
   std::uint32_t offset, bytes;
 };

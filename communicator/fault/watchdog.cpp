@@ -184,7 +184,7 @@ void Watchdog::look_locked() {
   }
 }
 
-void Watchdog::lose_connection(int rank, const std::string& name, const Error& why) {
+void Watchdog::lose_connection(int rank, const std::string& what, const Error& why) {
   board_.lose(rank);
   locked([&] {
     if (error_) return;
@@ -196,10 +196,9 @@ void Watchdog::lose_connection(int rank, const std::string& name, const Error& w
         if (!timeout_of_) begin_timeout(rank);
         return;
       case Board::State::working:
-        return break_with(
-            ErrorCode::rank_lost,
-            fmt::format("{} is gone: {}; the communicator is broken", name, why.what()),
-            Board::State::aborted);
+        return break_with(ErrorCode::rank_lost,
+                          fmt::format("{}: {}; the communicator is broken", what, why.what()),
+                          Board::State::aborted);
       case Board::State::left:
       case Board::State::ending:
         return;  // `look` finds out whether a call waits for it

@@ -38,9 +38,9 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   /// the peers' watchdogs hear of it. `asked`: by the program, so the error counts as told.
   void abort(ErrorCode code, const std::string& why, bool asked = true);
 
-  /// Breaks the communicator, because the connection to a rank of another node is gone. `name`:
-  /// "rank 5 on node n1".
-  void lose_connection(int rank, const std::string& name, const Error& why);
+  /// Breaks the communicator, because the connection to a rank of another node is gone. `what`:
+  /// "rank 5 on node n1 is gone".
+  void lose_connection(int rank, const std::string& what, const Error& why);
 
   /// A connection to that rank is not answered: `why` says where, and what helps. Empty: it is now.
   /// The report of a deadline says so.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bootstrap/agreement.hpp"
@@ -23,14 +24,11 @@
 namespace plait {
 namespace {
 
-/// Rank 0 draws it, and the bootstrap tells the others.
-detail::Secret draw_secret(Bootstrap& bootstrap) {
+detail::Secret draw_secret() {
   detail::Secret secret;
-  agree(bootstrap, connecting_nodes, [&] {
-    if (getrandom(&secret, sizeof secret, 0) != static_cast<ssize_t>(sizeof secret))
-      throw Error(ErrorCode::bootstrap, "the system gives no random bytes");
-  });
-  return on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.broadcast(secret, 0); });
+  if (getrandom(&secret, sizeof secret, 0) != static_cast<ssize_t>(sizeof secret))
+    throw Error(ErrorCode::bootstrap, "the system gives no random bytes");
+  return secret;
 }
 
 enum class Net : std::uint8_t { sockets, plugin, mpi };
@@ -49,6 +47,15 @@ Net wanted_net() {
   if (net == Net::plugin && !has_plugin)
     throw Error(ErrorCode::invalid_argument, "PLAIT_NET=plugin: PLAIT_NET_PLUGIN names no plug-in");
   return net;
+}
+
+/// Whether PLAIT_NET_CHECK asks for checksums.
+bool wants_check() {
+  const auto value = environment("PLAIT_NET_CHECK");
+  if (!value || *value == "none") return false;
+  if (*value == "crc32c") return true;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("PLAIT_NET_CHECK={}: expected none or crc32c", in_quotes(*value)));
 }
 
 std::unique_ptr<transport::Transport> make_over_mpi(Bootstrap& bootstrap) {
@@ -76,16 +83,23 @@ std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>
 /// What a rank's environment asks for, and where it would listen.
 struct Wish {
   Net net = Net::sockets;
+  bool checks = false;
+  DirectMemory direct_memory = DirectMemory::none;
   std::array<char, 40> boot{};  // its machine
   std::uint64_t network = 0;    // its namespace there
   detail::Endpoint address{};
+  detail::Secret secret{};  // that of rank 0 counts
 
   static Wish own() {
-    Wish wish{.net = wanted_net()};
+    Wish wish{
+        .net = wanted_net(),
+        .checks = wants_check(),
+        .direct_memory = static_cast<DirectMemory>(environment_integer("PLAIT_NET_GDR", -1, 0, 1))};
     if (wish.net != Net::sockets) return wish;
     wish.boot = as_text<decltype(wish.boot)>(boot_id());
     wish.network = network_space();
     wish.address = detail::choose_own_address();
+    wish.secret = draw_secret();
     return wish;
   }
   bool has_one_network_with(const Wish& other) const {
@@ -125,30 +139,34 @@ std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret,
 
 }  // namespace
 
-std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
-                                                       const std::shared_ptr<Backend>& backend,
-                                                       int threads) {
-  Wish wish;
-  agree(bootstrap, connecting_nodes, [&] { wish = Wish::own(); });
-  const auto wishes =
-      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(wish); });
-  const auto other = std::find_if(wishes.begin(), wishes.end(),
-                                  [&](const Wish& one) { return one.net != wishes[0].net; });
-  const auto name = [](Net kind) { return names[static_cast<std::size_t>(kind)]; };
-  if (other != wishes.end())
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{}: ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank {} is to use "
-                            "{}, rank 0 {}",
-                            connecting_nodes, other - wishes.begin(), name(other->net),
-                            name(wishes[0].net)));
+ChosenTransport choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
+                                 const std::shared_ptr<Backend>& backend, int threads) {
+  const std::vector<Wish> wishes = gather_agreed(bootstrap, connecting_nodes, Wish::own);
+  const Wish& wish = wishes[static_cast<std::size_t>(bootstrap.rank())];
+  const auto require_equal = [&](const char* what, auto value_of) {
+    for (std::size_t rank = 1; rank < wishes.size(); ++rank)
+      if (const std::string_view has = value_of(wishes[rank]); has != value_of(wishes[0]))
+        throw Error(ErrorCode::mismatch,
+                    fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 {}",
+                                connecting_nodes, what, rank, has, value_of(wishes[0])));
+  };
+  require_equal("PLAIT_NET or PLAIT_NET_PLUGIN", [](const Wish& one) {
+    return std::string_view(names[static_cast<std::size_t>(one.net)]);
+  });
+  require_equal("PLAIT_NET_CHECK",
+                [](const Wish& one) { return std::string_view(one.checks ? "crc32c" : "none"); });
+  require_equal("PLAIT_NET_GDR", [](const Wish& one) {
+    return std::string_view(one.direct_memory == DirectMemory::none  ? "unset"
+                            : one.direct_memory == DirectMemory::off ? "0"
+                                                                     : "1");
+  });
   const bool is_of_sockets = wish.net == Net::sockets;
   if (is_of_sockets) require_reachable(wishes, nodes);
-  const detail::Secret secret = is_of_sockets ? draw_secret(bootstrap) : detail::Secret();
   std::unique_ptr<transport::Transport> transport;
   agree(bootstrap, connecting_nodes, [&] {
     switch (wish.net) {
       case Net::sockets:
-        transport = make_sockets(secret, threads, wish.address);
+        transport = make_sockets(wishes[0].secret, threads, wish.address);
         break;
       case Net::plugin:
         transport = make_plugin(backend);
@@ -158,7 +176,7 @@ std::unique_ptr<transport::Transport> choose_transport(Bootstrap& bootstrap, con
         break;
     }
   });
-  return transport;
+  return {std::move(transport), wish.checks, wish.direct_memory};
 }
 
 }  // namespace plait

@@ -23,7 +23,7 @@ namespace {
 
 /// The channels between this rank and `peer`, of another node.
 transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const Grant& granted,
-                        const ChunkNote* notes) {
+                        const ChunkNote* notes, bool is_checked) {
   const std::size_t here = memory.first(rank, peer), there = memory.first(peer, rank);
   return {.peer = peer,
           .channels = static_cast<std::uint32_t>(memory.lane()),
@@ -32,7 +32,8 @@ transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const G
           .out_signals = reinterpret_cast<ChannelSignals*>(granted.signals.peer_ptr(peer)) + there,
           .notes = notes + here * chunk_notes,
           .incoming = granted.scratch.own + here * memory.bytes,
-          .in_signals = reinterpret_cast<ChannelSignals*>(granted.signals.own) + here};
+          .in_signals = reinterpret_cast<ChannelSignals*>(granted.signals.own) + here,
+          .is_checked = is_checked};
 }
 
 /// Threads that move large messages between nodes: one per direction if there are many processors.
@@ -41,28 +42,6 @@ int network_threads(const Backend& backend, const Nodes& nodes) {
   constexpr std::size_t many = 4;  // per rank
   if (backend.info().backend == BackendKind::host) return 0;
   return std::thread::hardware_concurrency() >= many * nodes.ranks_here().size() ? 2 : 0;
-}
-
-/// What PLAIT_NET_GDR says.
-enum class DirectMemory : std::int8_t { none = -1, off = 0, on = 1 };
-
-DirectMemory agreed_direct_memory(Bootstrap& bootstrap) {
-  DirectMemory wanted = DirectMemory::none;
-  agree(bootstrap, connecting_nodes, [&] {
-    wanted = static_cast<DirectMemory>(environment_integer("PLAIT_NET_GDR", -1, 0, 1));
-  });
-  const auto all =
-      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(wanted); });
-  const auto other =
-      std::find_if(all.begin(), all.end(), [&](DirectMemory w) { return w != all[0]; });
-  const auto name = [](DirectMemory w) {
-    return w == DirectMemory::none ? std::string("unset") : std::to_string(static_cast<int>(w));
-  };
-  if (other != all.end())
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{}: ranks differ in PLAIT_NET_GDR: rank {} has {}, rank 0 {}",
-                            connecting_nodes, other - all.begin(), name(*other), name(all[0])));
-  return wanted;
 }
 
 void require_device_memory(const DeviceInfo& device, const transport::Properties& transport) {
@@ -93,16 +72,20 @@ transport::MemoryKind device_memory_kind(BackendKind backend) {
 
 /// Memory for the slots of all channels, laid out as that of the host, where ranks of other nodes
 /// have stand-ins on the device: GPUDirect. Null: chunks lie in host memory, because
-/// PLAIT_NET_GDR=0, or because a rank's transport can't register the memory. Collective: the result
-/// is the same on all ranks. All throw the same Error(mismatch) if ranks differ in PLAIT_NET_GDR,
-/// and Error(unsupported) or Error(out_of_memory) if it is 1 and the memory can't be had or
-/// registered.
+/// PLAIT_NET_GDR=0 or PLAIT_NET_CHECK, or because a rank's transport can't register the memory.
+/// Collective: the result is the same on all ranks. All throw the same Error(unsupported) or
+/// Error(out_of_memory) if PLAIT_NET_GDR is 1 and the memory can't be had or registered.
 std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backend,
                                           Bootstrap& bootstrap, const Nodes& nodes,
                                           const ChannelMemory& memory, SymmetricHeap& heap,
-                                          transport::Transport& transport) {
-  const DirectMemory wanted = agreed_direct_memory(bootstrap);
-  if (wanted == DirectMemory::off) return nullptr;
+                                          const ChosenTransport& chosen) {
+  transport::Transport& transport = *chosen.transport;
+  const DirectMemory wanted = chosen.direct_memory;
+  const bool may_want = backend->info().backend != BackendKind::host && !chosen.is_checked;
+  if (wanted == DirectMemory::on && chosen.is_checked)
+    throw Error(ErrorCode::unsupported,
+                "PLAIT_NET_GDR=1: PLAIT_NET_CHECK reads chunks, so they lie in host memory");
+  if (wanted == DirectMemory::off || (wanted == DirectMemory::none && !may_want)) return nullptr;
   const int rank = bootstrap.rank();
   const std::size_t lane_bytes = memory.lane() * memory.bytes,
                     bytes = memory.resources().resources.scratch_bytes;
@@ -148,16 +131,22 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     : backend_(backend) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  auto transport = choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
-  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, *transport);
-  agree(bootstrap, connecting_nodes, [&] {
+  ChosenTransport chosen =
+      choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
+  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, chosen);
+  struct Introduction {
+    transport::Address address;
+    NetworkDevice device;
+  };
+  const auto introductions = gather_agreed(bootstrap, connecting_nodes, [&] {
     notes_ = allocate_pinned<ChunkNote>(backend,
                                         Channels::count(ranks, memory.all_blocks()) * chunk_notes);
-    place_lanes(rank, nodes, memory, channels);
+    place_lanes(rank, nodes, memory, channels, chosen.is_checked);
     server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, lanes_,
                                              notes_.get());
-    proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
+    proxy_ = std::make_unique<transport::Proxy>(std::move(chosen.transport), rank);
     place_tables(backend, nodes, topology);
+    return Introduction{proxy_->address(), NetworkDevice::of(proxy_->properties())};
   });
   const Resources here = node_channel_memory(topology).resources().resources;
   const std::size_t window_bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
@@ -170,13 +159,6 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   setting_.notes = notes_.get();
   setting_.signals = server_->signals();
   if (device_slots_) setting_.device_slots = device_slots_->view();
-  struct Introduction {
-    transport::Address address;
-    NetworkDevice device;
-  };
-  const Introduction mine{proxy_->address(), NetworkDevice::of(proxy_->properties())};
-  const auto introductions =
-      on_behalf_of(bootstrap, connecting_nodes, [&] { return bootstrap.all_gather(mine); });
   std::vector<std::vector<NetworkDevice>> devices(static_cast<std::size_t>(nodes.count()));
   for (int peer = 0; peer < ranks; ++peer)
     devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
@@ -187,10 +169,10 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
 }
 
 void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                               const Grant& channels) {
+                               const Grant& channels, bool is_checked) {
   for (int peer = 0; peer < memory.ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
-    lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get()));
+    lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get(), is_checked));
     if (device_slots_)
       add_device_slots(lanes_.back(), *device_slots_, rank, memory, backend_->info().backend);
   }
@@ -240,7 +222,9 @@ void NodeChannels::flush(std::chrono::milliseconds patience) noexcept {
 }
 
 std::string NodeChannels::way() const {
-  return proxy_->properties().name + (device_slots_ ? " from device memory" : "");
+  const bool is_checked = !lanes_.empty() && lanes_.front().is_checked;
+  return proxy_->properties().name + (device_slots_ ? " from device memory" : "") +
+         (is_checked ? " with CRC-32C" : "");
 }
 
 void NodeChannels::start(transport::Listening listening,

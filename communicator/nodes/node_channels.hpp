@@ -62,8 +62,8 @@ class NodeChannels {
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
-  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                   const Grant& channels);
+  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory, const Grant& channels,
+                   bool is_checked);
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 

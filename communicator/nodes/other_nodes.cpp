@@ -17,7 +17,13 @@ void OtherNodes::start(Watchdog& watchdog) {
       {.hear = [this](int rank, std::span<const std::byte> news) { board_.hear(rank, news); },
        .lose =
            [this, &watchdog](int rank, const Error& why) {
-             watchdog.lose_connection(rank, nodes_.name_of_rank(rank), why);
+             const std::string name = nodes_.name_of_rank(rank);
+             const bool is_there = why.code() == ErrorCode::bootstrap;
+             watchdog.lose_connection(rank,
+                                      is_there ? fmt::format("{} can't hear {} any more",
+                                                             nodes_.name_of_rank(rank_), name)
+                                               : name + " is gone",
+                                      why);
            },
        .unanswered =
            [this, &watchdog](int rank, const std::string& why) {

@@ -18,6 +18,7 @@
 #include "bootstrap/agreement.hpp"
 #include "communicator/resources/algorithm_list.hpp"
 #include "communicator/resources/algorithm_memory.hpp"
+#include "communicator/resources/compared.hpp"
 #include "communicator/resources/ring.hpp"
 #include "communicator/selection/selection.hpp"
 #include "core/environment.hpp"
@@ -31,52 +32,15 @@
 namespace plait {
 namespace {
 
-constexpr std::size_t default_work_fifo = std::size_t{256} << 10;
-
-std::string or_default(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "default";
-}
-
-/// Short text in a form that `all_gather` takes.
-using Text = std::array<char, 512>;
-
-constexpr const char* creating = "creating a communicator";
-
 template <class T>
 std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
-  return on_behalf_of(bootstrap, creating, [&] { return bootstrap.all_gather(mine); });
-}
-
-/// A value that must be equal on all ranks: its name, and this rank's value.
-using Compared = std::pair<std::string_view, std::string>;
-
-/// Compares all values in one exchange, because with more ranks than cores each exchange costs
-/// several time slices of the system.
-template <std::size_t Count>
-void require_equal_texts(Bootstrap& bootstrap, const Compared (&compared)[Count]) {
-  struct Value {
-    Text text;
-    std::size_t hash;  // of the whole value, which may not fit in `text`
-    bool operator==(const Value&) const = default;
-  };
-  std::array<Value, Count> mine;
-  for (std::size_t i = 0; i < Count; ++i)
-    mine[i] = {as_text<Text>(compared[i].second),
-               std::hash<std::string_view>{}(compared[i].second)};
-  const auto all = gather(bootstrap, mine);
-  for (std::size_t i = 0; i < Count; ++i)
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank][i] != all[0][i])
-        throw Error(ErrorCode::mismatch,
-                    fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}", creating,
-                                compared[i].first, rank, printable(all[rank][i].text.data()),
-                                printable(all[0][i].text.data())));
+  return on_behalf_of(bootstrap, creating_communicator, [&] { return bootstrap.all_gather(mine); });
 }
 
 /// A rank's device, and the process that uses it.
 struct Place {
   int node;
-  Text id;  // unique on the node
+  GatheredText id;  // unique on the node
   std::uint64_t process;
 };
 
@@ -98,9 +62,9 @@ std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Pla
 std::string why_not_together(Bootstrap& bootstrap, const Backend& backend, bool may_share) {
   const std::string& id = backend.info().id;
   const std::string_view kind = name_of(backend.info().backend);
-  const auto places =
-      gather(bootstrap,
-             Place{.node = bootstrap.node(), .id = as_text<Text>(id), .process = process_number()});
+  const auto places = gather(bootstrap, Place{.node = bootstrap.node(),
+                                              .id = as_text<GatheredText>(id),
+                                              .process = process_number()});
   if (const auto shared = sharing(places, may_share))
     return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
                        may_share ? "are threads of one process and " : "", kind, id);
@@ -182,7 +146,7 @@ void choose_memory(Bootstrap& all, const Nodes& nodes, const std::shared_ptr<Bac
 std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options,
                                      bool may_share, HostDevices host) {
   std::optional<BackendKind> wanted = options.backend;
-  agree(bootstrap, creating, [&] {
+  require_equal_texts<1>(bootstrap, [&] {
     if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} is no backend: they are 0 to {}", static_cast<int>(*wanted),
@@ -193,9 +157,9 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
                               options.device));
     if (const auto name = environment("PLAIT_BACKEND"); name && !wanted)
       wanted = parse_backend(*name);
+    return std::array{
+        Compared{"backend", std::string(wanted ? name_of(*wanted) : "no preference")}};
   });
-  require_equal_texts(bootstrap,
-                      {{"backend", std::string(wanted ? name_of(*wanted) : "no preference")}});
   if (!wanted) {
     if (auto gpu = find_gpu(bootstrap, options.device, may_share)) return gpu;
     wanted = BackendKind::host;
@@ -219,22 +183,12 @@ std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOpt
   return backend;
 }
 
-/// The algorithms that are not the library's own, in words that ranks can compare.
-std::string added_algorithms() {
-  const Registry& registry = Registry::instance();
-  std::vector<std::string> names;
-  for (const auto& algorithm : registry.all())
-    if (!registry.file_of(*algorithm).empty())
-      names.push_back(fmt::format("{}:{}", name_of(algorithm->collective()), algorithm->name()));
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// One rank's part of the topology.
 struct OfRank {
   DeviceFacts facts;
   std::uint64_t process;
   bool commits_on_touch;
-  Text architecture, device;
+  GatheredText architecture, device;
   int node;
 };
 
@@ -252,7 +206,7 @@ bool may_grow(const std::vector<OfRank>& ranks) {
 
 /// The most ranks that have the same device.
 int most_on_one_device(const std::vector<OfRank>& ranks) {
-  std::map<std::pair<int, Text>, int> on;
+  std::map<std::pair<int, GatheredText>, int> on;
   int most = 0;
   for (const OfRank& rank : ranks) most = std::max(most, ++on[{rank.node, rank.device}]);
   return most;
@@ -262,68 +216,6 @@ int most_on_one_device(const std::vector<OfRank>& ranks) {
 
 void remember_device(const Backend& backend) {
   device_of_thread(backend.info().backend) = backend.info().ordinal;
-}
-
-CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
-  if (options.timeout) bootstrap.set_timeout(*options.timeout);
-  CommunicatorSettings settings{};
-  std::string added;
-  agree(bootstrap, creating, [&] {
-    const std::chrono::duration<double> timeout(environment_seconds("PLAIT_TIMEOUT", 600));
-    std::optional<std::size_t> scratch = options.scratch_bytes;
-    if (!scratch && environment("PLAIT_SCRATCH_BYTES"))
-      scratch = environment_bytes("PLAIT_SCRATCH_BYTES", 0);
-    settings = {.scratch_bytes = scratch,
-                .work_fifo_bytes = environment_bytes("PLAIT_WORK_FIFO_BYTES", default_work_fifo),
-                .timeout = options.timeout.value_or(
-                    std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)),
-                .check_calls = environment_integer("PLAIT_CHECK", 0, 0, 1) == 1,
-                .progress = environment_integer("PLAIT_PROGRESS", 1, 0, 1) == 1,
-                .profiler_ranges = environment_integer("PLAIT_PROFILER_RANGES", 0, 0, 1) == 1,
-                .peer_access = environment_integer("PLAIT_DISABLE_P2P", 0, 0, 1) == 0,
-                .share_devices = environment_integer("PLAIT_SHARE_DEVICES", 0, 0, 1) == 1,
-                .order = order_of(options),
-                .network = {environment_number("PLAIT_NET_LATENCY_US", 0, 1e6,
-                                               "microseconds, from 0 to 1e6"),
-                            environment_number("PLAIT_NET_BANDWIDTH", 1e-3, 1e6,
-                                               "GB/s, from 0.001 to 1e6")},
-                .calibration = calibration_wish(),
-                .tuning = load_tuning_file(),
-                .trace = environment("PLAIT_TRACE"),
-                .ring = {}};
-    if (const auto ring = environment("PLAIT_RING")) settings.ring = parse_ring(*ring);
-    if (settings.trace && !settings.progress)
-      throw Error(ErrorCode::invalid_argument,
-                  "PLAIT_TRACE is set, and PLAIT_PROGRESS=0: a trace needs the counters");
-    if (settings.timeout.count() < 0)
-      throw Error(ErrorCode::invalid_argument, "the timeout is negative");
-    if (!WorkRing::is_valid(settings.work_fifo_bytes))
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("PLAIT_WORK_FIFO_BYTES={}: not a power of two from {} to {}",
-                      format_bytes(settings.work_fifo_bytes), format_bytes(WorkRing::least_bytes),
-                      format_bytes(WorkRing::most_bytes)));
-    static_cast<void>(log::level());  // so an unknown level is an error here, not in a later call
-    added = added_algorithms();
-  });
-  // Alone, because another version of the library may go on with another exchange.
-  require_equal_texts(bootstrap, {{"version", PLAIT_VERSION}});
-  const std::string values = fmt::format(
-      "PLAIT_SCRATCH_BYTES={} PLAIT_WORK_FIFO_BYTES={} PLAIT_TIMEOUT={} PLAIT_CHECK={:d} "
-      "PLAIT_DISABLE_P2P={:d} PLAIT_SHARE_DEVICES={:d} PLAIT_NET_LATENCY_US={} "
-      "PLAIT_NET_BANDWIDTH={} PLAIT_CALIBRATE={} PLAIT_RING={} PLAIT_ALGO=\"{}\" reproducible={}",
-      settings.scratch_bytes ? std::to_string(*settings.scratch_bytes) : "default",
-      settings.work_fifo_bytes, std::chrono::duration<double>(settings.timeout).count(),
-      settings.check_calls, !settings.peer_access, settings.share_devices,
-      or_default(settings.network.latency_us), or_default(settings.network.gb_per_s),
-      name_of(settings.calibration), fmt::join(settings.ring, ","),
-      environment("PLAIT_ALGO").value_or(""), static_cast<int>(settings.order));
-  require_equal_texts(bootstrap, {{"the algorithms of programs and plug-ins", added},
-                                  {"settings", values},
-                                  {"the rules of PLAIT_TUNING",
-                                   settings.tuning ? settings.tuning->text : "no file"}});
-  bootstrap.set_timeout(settings.timeout);
-  return settings;
 }
 
 std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
@@ -351,9 +243,10 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   };
   backend.meet(of_ranks(nodes.ranks_here()));
   const DeviceInfo& info = backend.info();
-  const auto ranks = gather(
-      bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
-                        as_text<Text>(info.architecture), as_text<Text>(info.id), nodes.here()});
+  const auto ranks =
+      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
+                               as_text<GatheredText>(info.architecture),
+                               as_text<GatheredText>(info.id), nodes.here()});
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };

@@ -126,6 +126,13 @@ timeout 60 "$bin/plait-bench" --devices 2 -C broadcast --root 5 >"$out" 2>"$said
   fail "a wrong request for two devices"
 refused "--devices 3: all ranks live in one process, but 2 were started" --devices 3
 
+# Each call has another root, and all of them are checked.
+timeout 60 "$bin/plait-bench" --devices 3 -C broadcast,gather,scatter,all_to_all --rotate-root \
+  --algorithms default --peers none -b 64 -e 64 -n 4 -w 0 --json "$files/rotating.json" \
+  >"$out" 2>"$said" || { cat "$out" "$said"; fail "--rotate-root"; }
+grep -q -- "--rotate-root" "$files/rotating.json" && grep -q ", 0 wrong$" "$out" ||
+  fail "--rotate-root is not told, or its calls are not checked"
+
 # A run that is ended early leaves what it has measured: here all but the second size, which takes a
 # minute.
 timeout 60 "$mpirun" --allow-run-as-root --oversubscribe -n 2 "$bin/plait-bench" --peers none \

@@ -130,8 +130,23 @@ TEST(Net, ComesBeforeThePlugin) {
 TEST(Net, RanksMustWantTheSame) {
   const ScopedEnvironment net("PLAIT_NET", world_rank() == 1 ? "mpi" : "sockets");
   expect_refusal(create, ErrorCode::mismatch,
-                 "ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank 1 is to use mpi, rank 0 "
-                 "sockets");
+                 "ranks differ in PLAIT_NET or PLAIT_NET_PLUGIN: rank 1 has mpi, rank 0 sockets");
+}
+
+TEST(Net, RanksMustCheckTheSame) {
+  {
+    const ScopedEnvironment check("PLAIT_NET_CHECK", world_rank() == 1 ? "crc32c" : "none");
+    expect_throws(ErrorCode::mismatch, create,
+                  "ranks differ in PLAIT_NET_CHECK: rank 1 has crc32c, rank 0 none");
+  }
+  {
+    const ScopedEnvironment check("PLAIT_NET_CHECK", "adler");
+    expect_invalid(create, "PLAIT_NET_CHECK=\"adler\": expected none or crc32c");
+  }
+  const ScopedEnvironment check("PLAIT_NET_CHECK", "crc32c");
+  EXPECT_THAT(create().describe(), HasSubstr(" with CRC-32C"));
+  const ScopedEnvironment direct("PLAIT_NET_GDR", "1");
+  expect_throws(ErrorCode::unsupported, create, "PLAIT_NET_CHECK reads chunks");
 }
 
 /// As all settings that ranks compare as one text.

@@ -38,6 +38,8 @@ class Impostor {
   }
   SendFlow& frames() { return *flows_.front(); }
   void send_frame(std::span<const std::byte> frame) { say(frames(), frame.data(), frame.size()); }
+  /// Over the connection that was made second.
+  void send_data(std::span<const std::byte> data) { say(*flows_[1], data.data(), data.size()); }
   void say(SendFlow& flow, const PeerHello& hello) { say(flow, &hello, sizeof hello); }
   void say(SendFlow& flow, const FrameEntry& entry, std::span<const std::byte> data = {}) {
     std::vector<std::byte> frame(frame_bytes);
@@ -73,14 +75,15 @@ class Impostor {
 
 /// Rank 0 is a proxy, which `body` may destroy; it gets it and an impostor in the place of rank 1.
 inline void with_leaving_rank(
-    const std::function<void(std::unique_ptr<TestRank>&, Impostor&)>& body) {
+    const std::function<void(std::unique_ptr<TestRank>&, Impostor&)>& body,
+    const LaneShape& shape = {}) {
   run_ranks(2, [&](std::unique_ptr<Bootstrap>& ranks) {
     if (ranks->rank() == 1) {
       ranks->all_gather(Address{});  // the impostor's, which rank 0 has from `give_address`
       ranks->barrier();
       return;
     }
-    auto rank = std::make_unique<TestRank>(*ranks, LaneShape{}, [](const Address& of_rank) {
+    auto rank = std::make_unique<TestRank>(*ranks, shape, [](const Address& of_rank) {
       auto impostor = std::make_shared<Impostor>(of_rank);
       return std::pair(impostor->address(), std::shared_ptr<void>(impostor));
     });
@@ -90,9 +93,10 @@ inline void with_leaving_rank(
     ranks->barrier();
   });
 }
-inline void with_impostor(const std::function<void(TestRank&, Impostor&)>& body) {
+inline void with_impostor(const std::function<void(TestRank&, Impostor&)>& body,
+                          const LaneShape& shape = {}) {
   with_leaving_rank(
-      [&](std::unique_ptr<TestRank>& rank, Impostor& impostor) { body(*rank, impostor); });
+      [&](std::unique_ptr<TestRank>& rank, Impostor& impostor) { body(*rank, impostor); }, shape);
 }
 
 }  // namespace plait::transport

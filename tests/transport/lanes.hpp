@@ -45,7 +45,8 @@ struct LaneShape {
   std::uint32_t counters_begin = 0;
   /// Some chunks of all sizes lie in device memory, by a network plug-in that reaches it.
   bool uses_device = false;
-  bool credits_may_wait = false;
+  std::uint32_t credit_flags = 0;  // `ChunkNote::credit_may_wait` or `credit_in_bulk`
+  bool is_checked = false;
 };
 
 /// Memory of the host for a device's, at addresses where a touch ends the test. The plug-in finds
@@ -109,7 +110,8 @@ class TestLane {
             .in_signals = in_signals_.data(),
             .device_outgoing = shape_.uses_device ? device_outgoing_.address() : nullptr,
             .device_incoming = shape_.uses_device ? device_incoming_.address() : nullptr,
-            .device_kind = MemoryKind::cuda};
+            .device_kind = MemoryKind::cuda,
+            .is_checked = shape_.is_checked};
   }
 
   /// The size of chunk k of a channel: none, small, or up to a slot.
@@ -141,8 +143,7 @@ class TestLane {
         (on_device ? device_outgoing_.memory() : outgoing_.data()) + place(channel, k);
     for (std::size_t at = 0; at < bytes; ++at) slot[at] = content(rank_, peer_, channel, k, at);
     notes_[channel * chunk_notes + value % chunk_notes] = {
-        (on_device ? ChunkNote::on_device : 0) +
-            (shape_.credits_may_wait ? ChunkNote::credit_may_wait : 0) +
+        (on_device ? ChunkNote::on_device : 0) + shape_.credit_flags +
             k % shape_.slots * static_cast<std::uint32_t>(shape_.slot_bytes),
         static_cast<std::uint32_t>(bytes)};
     if (raises) raise(channel);

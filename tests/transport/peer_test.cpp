@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/crc32c.hpp"
 #include "transport/frame.hpp"
 #include "transport/lanes.hpp"
 
@@ -50,9 +51,9 @@ struct End {
 /// The receiver has emptied so many chunks of the sender, and no credit for them is under way.
 class PeerCredits : public testing::Test {
  protected:
-  void take_chunks(int chunks, bool credits_may_wait) {
+  void take_chunks(int chunks, std::uint32_t credit_flags) {
     const LaneShape shape{
-        .channels = 3, .slot_bytes = small_slot, .credits_may_wait = credits_may_wait};
+        .channels = 3, .slots = 8, .slot_bytes = small_slot, .credit_flags = credit_flags};
     for (int rank = 0; rank < 2; ++rank) ends_.push_back(std::make_unique<End>(rank, shape));
     sender().meet(receiver());
     receiver().meet(sender());
@@ -105,18 +106,18 @@ class PeerCredits : public testing::Test {
 };
 
 TEST_F(PeerCredits, OfOneChunkWaitForSomeRounds) {
-  take_chunks(1, false);
+  take_chunks(1, 0);
   EXPECT_FALSE(sends(Credits::urgent));
   EXPECT_TRUE(sends(Credits::due));
 }
 
 TEST_F(PeerCredits, OfTwoChunksAreUrgent) {
-  take_chunks(2, false);
+  take_chunks(2, 0);
   EXPECT_TRUE(sends(Credits::urgent));
 }
 
 TEST_F(PeerCredits, ThatMayWaitTravelWithTheNextChunk) {
-  take_chunks(2, true);
+  take_chunks(2, ChunkNote::credit_may_wait);
   EXPECT_FALSE(sends(Credits::urgent));
   send_a_chunk();
   EXPECT_TRUE(sends(Credits::urgent));
@@ -125,7 +126,7 @@ TEST_F(PeerCredits, ThatMayWaitTravelWithTheNextChunk) {
 
 /// Calls that use two channels in turn.
 TEST_F(PeerCredits, ThatMayWaitNeedNoFrames) {
-  take_chunks(2, true);
+  take_chunks(2, ChunkNote::credit_may_wait);
   send_a_chunk();
   EXPECT_TRUE(sends(Credits::urgent));
   const auto before = frames_sent();
@@ -135,17 +136,63 @@ TEST_F(PeerCredits, ThatMayWaitNeedNoFrames) {
 }
 
 TEST_F(PeerCredits, ThatMayWaitAreSentIfAllAre) {
-  take_chunks(2, true);
+  take_chunks(2, ChunkNote::credit_may_wait);
   EXPECT_FALSE(sends(Credits::urgent));
   EXPECT_TRUE(sends(Credits::all));
 }
 
 TEST_F(PeerCredits, ThatMayWaitAreDueAfterAWhile) {
-  take_chunks(2, true);
+  take_chunks(2, ChunkNote::credit_may_wait);
   EXPECT_FALSE(sends(Credits::due)) << "the peer has not seen them before";
   std::this_thread::sleep_for(2 * Peer::most_held);
   EXPECT_FALSE(sends(Credits::urgent));
   EXPECT_TRUE(sends(Credits::due));
+}
+
+TEST_F(PeerCredits, InBulkWaitForOthers) {
+  take_chunks(ChunkNote::bulk - 1, ChunkNote::credit_in_bulk);
+  for (const Credits credits : {Credits::urgent, Credits::due, Credits::most})
+    EXPECT_FALSE(sends(credits));
+  send_a_chunk();
+  EXPECT_TRUE(sends(Credits::urgent));
+  EXPECT_FALSE(sends(Credits::all)) << "they have been sent";
+}
+
+TEST_F(PeerCredits, InBulkAreSentOnceThereAreEnough) {
+  take_chunks(ChunkNote::bulk, ChunkNote::credit_in_bulk);
+  EXPECT_TRUE(sends(Credits::urgent));
+}
+
+TEST_F(PeerCredits, InBulkAreDueAfterAWhile) {
+  take_chunks(1, ChunkNote::credit_in_bulk);
+  EXPECT_FALSE(sends(Credits::most)) << "the peer has not seen it before";
+  std::this_thread::sleep_for(2 * Peer::most_held);
+  EXPECT_FALSE(sends(Credits::urgent));
+  EXPECT_TRUE(sends(Credits::most));
+}
+
+/// RFC 3720, appendix B.4, and messages of all lengths against the definition, bit by bit.
+TEST(Crc32c, IsThatOfTheStandard) {
+  std::vector<std::byte> bytes(32);
+  EXPECT_EQ(crc32c(bytes), 0x8a9136aau);
+  bytes.assign(32, std::byte{0xff});
+  EXPECT_EQ(crc32c(bytes), 0x62a8ab43u);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  EXPECT_EQ(crc32c(bytes), 0x46dd794eu);
+}
+
+TEST(Crc32c, IsTheRemainderOfTheWhole) {
+  std::vector<std::byte> bytes(20'001);
+  std::uint32_t remainder = ~0u;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i < 70 || i % 997 == 0) {
+      EXPECT_EQ(crc32c(std::span(bytes).first(i)), ~remainder) << i;
+    }
+    bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+    remainder ^= static_cast<std::uint32_t>(bytes[i]);
+    for (int bit = 0; bit < 8; ++bit)
+      remainder = remainder >> 1 ^ (remainder % 2 != 0 ? 0x82f63b78u : 0);
+  }
 }
 
 using Kind = FrameEntry::Kind;

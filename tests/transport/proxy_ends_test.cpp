@@ -14,6 +14,7 @@
 
 #include "bootstrap/socket/connection.hpp"
 #include "bootstrap/thread_ranks.hpp"
+#include "transport/crc32c.hpp"
 #include "transport/frame.hpp"
 #include "transport/impostor.hpp"
 #include "transport/lanes.hpp"
@@ -180,6 +181,58 @@ TEST_P(Lies, AreALoss) {
     expect_one_loss(rank);
     EXPECT_FALSE(rank.lane(0).has_arrived(0));
   });
+}
+
+/// What an impostor sends to a rank that checks: a chunk in a frame, or announced, and its bytes.
+struct Sent {
+  std::vector<std::byte> frame, data;
+
+  Sent(FrameEntry::Kind kind, std::uint32_t bytes) : frame(frame_bytes), data(bytes) {
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 37 + bytes);
+    FrameWriter writer(frame);
+    const FrameEntry entry{.kind = kind, .value = 1, .bytes = bytes};
+    const Checksum of_data = crc32c(data);
+    if (kind == FrameEntry::Kind::chunk) writer.add(entry, std::exchange(data, {}));
+    else writer.add(entry, std::as_bytes(std::span(&of_data, 1)));
+    frame.resize(writer.size());
+    const Checksum sum = crc32c(frame);
+    const auto words = std::as_bytes(std::span(&sum, 1));
+    frame.insert(frame.end(), words.begin(), words.end());
+  }
+  std::size_t size() const { return frame.size() + data.size(); }
+  void flip(std::size_t bit) {
+    std::byte& at = bit / 8 < frame.size() ? frame[bit / 8] : data[bit / 8 - frame.size()];
+    at ^= static_cast<std::byte>(1 << bit % 8);
+  }
+};
+
+void expect_of_checked(const Sent& sent, bool is_whole) {
+  with_impostor(
+      [&](TestRank& rank, Impostor& impostor) {
+        impostor.connect(PeerHello::Use::frames);
+        impostor.connect(PeerHello::Use::data);
+        impostor.send_frame(sent.frame);
+        if (!sent.data.empty()) impostor.send_data(sent.data);
+        if (is_whole) rank.wait([&] { return rank.lane(0).has_arrived(0); });
+        else rank.wait([&] { return !rank.lost().empty(); });
+        EXPECT_EQ(rank.lane(0).has_arrived(0), is_whole);
+        EXPECT_EQ(rank.lost().empty(), is_whole);
+      },
+      {.is_checked = true});
+}
+
+TEST(ProxyEnds, ADamagedBitIsALossIfRanksCheck) {
+  using Kind = FrameEntry::Kind;
+  for (const auto& [kind, bytes] : {std::pair(Kind::chunk, 100u), std::pair(Kind::data, 9001u)}) {
+    const Sent sent(kind, bytes);
+    expect_of_checked(sent, true);
+    for (const std::size_t bit : {std::size_t{1}, std::size_t{40}, 8 * sent.size() / 2,
+                                  8 * sent.frame.size() - 1, 8 * sent.size() - 1}) {
+      Sent damaged = sent;
+      damaged.flip(bit);
+      expect_of_checked(damaged, false);
+    }
+  }
 }
 
 }  // namespace

@@ -67,11 +67,19 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"counters_wrap", 2, Means::carrying, {.counters_begin = 0xfffffff0}},
         Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}},
         Setting{"in_device_memory", 3, Means::waking, {.uses_device = true}},
-        Setting{"patient", 3, Means::carrying, {.credits_may_wait = true}},
+        Setting{"patient", 3, Means::carrying, {.credit_flags = ChunkNote::credit_may_wait}},
+        Setting{"checked", 3, Means::carrying, {.slot_bytes = 50'000, .is_checked = true}},
+        Setting{
+            "in_bulk", 3, Means::carrying, {.slots = 8, .credit_flags = ChunkNote::credit_in_bulk}},
+        Setting{
+            "in_bulk_by_the_thread",
+            2,
+            Means::waking,
+            {.slots = 8, .counters_begin = 0xfffffff0, .credit_flags = ChunkNote::credit_in_bulk}},
         Setting{"patient_in_device_memory",
                 2,
                 Means::waking,
-                {.uses_device = true, .credits_may_wait = true}},
+                {.uses_device = true, .credit_flags = ChunkNote::credit_may_wait}},
         Setting{"long_in_device_memory",
                 2,
                 Means::carrying,
@@ -234,7 +242,7 @@ TEST(Proxies, CountWhatTheySend) {
 /// Calls of two chunks, as small all-reduces. Only each second call uses the same channel.
 TEST(Proxies, SendCreditsThatMayWaitWithTheChunksOfTheNextCall) {
   constexpr std::uint32_t calls = many_chunks, chunks = 2;
-  on_ranks(2, {.slot_bytes = small_slot, .credits_may_wait = true},
+  on_ranks(2, {.slot_bytes = small_slot, .credit_flags = ChunkNote::credit_may_wait},
            [&](TestRank& rank, Bootstrap&) {
              TestLane& lane = rank.lane(0);
              const auto carry = [&] {
@@ -265,7 +273,7 @@ TEST(Proxies, SendCreditsThatMayWaitInTheEnd) {
   enum class Then { nothing, waits_for_sender, waits_for_another };
   for (const Then then : {Then::nothing, Then::waits_for_sender, Then::waits_for_another}) {
     std::atomic<bool> is_taken = false;
-    on_ranks(2, {.credits_may_wait = true}, [&](TestRank& rank, Bootstrap&) {
+    on_ranks(2, {.credit_flags = ChunkNote::credit_may_wait}, [&](TestRank& rank, Bootstrap&) {
       TestLane& lane = rank.lane(0);
       if (rank.number() == 0) {
         for (int k = 0; k < 2; ++k) lane.send(0);

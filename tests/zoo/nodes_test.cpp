@@ -1,5 +1,6 @@
 // Ranks as threads that believe to be on several nodes: kernels, proxies and sockets in one
 // process, so that ThreadSanitizer sees them all.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/blocks/patterns/direct_collectives.hpp"
 #include "support/covering.hpp"
 #include "support/data.hpp"
 #include "support/environment.hpp"
@@ -69,6 +71,19 @@ TEST_P(SeveralNodes, GraphsAreReplayed) {
   });
 }
 
+/// Frames and chunks of all sizes.
+TEST_P(SeveralNodes, GiveExactResultsWithChecksums) {
+  const ScopedEnvironment checksums("PLAIT_NET_CHECK", "crc32c");
+  run([](Communicator& comm, Arena& arena) {
+    EXPECT_THAT(comm.describe(), testing::HasSubstr(" with CRC-32C"));
+    for (const Subject& subject :
+         {Subject("leaders_doubling"), Subject("rails"), Subject("ring"),
+          Subject(Collective::all_to_all, "direct_push"), Subject(Collective::broadcast, "chain")})
+      for (const std::size_t count : {std::size_t{100}, many})
+        check(comm, arena, subject.of({.type = DataType::i32, .count = count}));
+  });
+}
+
 TEST(NodesWithoutMpi, CanNotTakeItForMessages) {
   const ScopedEnvironment mpi("PLAIT_NET", "mpi");
   with_bootstraps(2, [](std::unique_ptr<Bootstrap> bootstrap, int) {
@@ -76,6 +91,17 @@ TEST(NodesWithoutMpi, CanNotTakeItForMessages) {
     expect_throws(
         ErrorCode::unsupported, [&] { Communicator::create(std::move(nodes), test_options()); },
         "PLAIT_NET=mpi: this program has not loaded libplait-mpi");
+  });
+}
+
+/// A root is ahead of those that wait for it by as many calls as there are slots.
+TEST_P(SeveralNodes, LeadersRunAhead) {
+  run([](Communicator& comm, Arena&) {
+    std::vector<Subject> subjects;
+    for (const Collective collective : direct_collectives)
+      subjects.emplace_back(collective, "leaders");
+    if (!is_served(comm, subjects.front().of({}))) return;  // nodes of equal size
+    check_calls_in_a_row(comm, subjects, under_tsan ? 100 : 1000);
   });
 }
 

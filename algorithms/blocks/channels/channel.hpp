@@ -159,11 +159,13 @@ class ChannelsOfBlock {
   /// The way that a call uses if it needs only one: calls use the two ways in turn. Both ends have
   /// counted the same calls, so both compute the same way. A call with few chunks then need not
   /// wait for the credits of the call before, which take as long as a message between nodes.
-  PLAIT_DEVICE unsigned turn_to_send(int peer) const {
-    return state(0, peer).turns_sent % Channels::ways;
-  }
+  PLAIT_DEVICE unsigned turn_to_send(int peer) const { return turns_sent(peer) % Channels::ways; }
   PLAIT_DEVICE unsigned turn_to_receive(int peer) const {
-    return state(0, peer).turns_received % Channels::ways;
+    return turns_received(peer) % Channels::ways;
+  }
+  PLAIT_DEVICE std::uint32_t turns_sent(int peer) const { return state(0, peer).turns_sent; }
+  PLAIT_DEVICE std::uint32_t turns_received(int peer) const {
+    return state(0, peer).turns_received;
   }
   /// At the end of such a call, beside `advance_sent` and `advance_received`.
   PLAIT_DEVICE void end_turn_to_send(int peer) const { ++state(0, peer).turns_sent; }
@@ -196,5 +198,48 @@ class ChannelsOfBlock {
 };
 using BlockChannels = ChannelsOfBlock<Channels>;
 using BlockGroupChannels = ChannelsOfBlock<GroupChannels>;
+
+/// The ends of channels of the last block, which are for calls with one chunk per channel. Chunks
+/// are numbered through all calls: chunk k waits until chunk k - slots was consumed, and not for
+/// all chunks of earlier calls. So all calls have the same slots, a sender is up to so many calls
+/// ahead, and the receiver may gather credits (`ChunkNote::credit_in_bulk`).
+///
+/// Both ends count the same calls. The counts stand where other blocks count their turns, and
+/// `sent` and `received` stay zero, so the proof above holds for these numbers. Where they wrap,
+/// the first chunks wait for all before.
+template <class All>
+class NumberedChannels {
+ public:
+  PLAIT_DEVICE explicit NumberedChannels(const All& channels)
+      : ends_(channels, channels.blocks - 1) {}
+
+  template <class T>
+  PLAIT_DEVICE T* outgoing(int peer) const {
+    return ends_.template outgoing<T>(way, peer, ends_.turns_sent(peer));
+  }
+  template <class T>
+  PLAIT_DEVICE const T* incoming(int peer) const {
+    return ends_.template incoming<T>(way, peer, ends_.turns_received(peer));
+  }
+  PLAIT_DEVICE ChannelWait may_send(int peer) const {
+    return ends_.may_send(way, peer, ends_.turns_sent(peer));
+  }
+  PLAIT_DEVICE ChannelWait has_arrived(int peer) const {
+    return ends_.has_arrived(way, peer, ends_.turns_received(peer));
+  }
+  PLAIT_DEVICE ChannelSignal publish(int peer, std::size_t bytes) const {
+    return ends_.publish(way, peer, ends_.turns_sent(peer), bytes);
+  }
+  PLAIT_DEVICE ChannelSignal consume(int peer) const {
+    return ends_.consume(way, peer, ends_.turns_received(peer));
+  }
+  /// At the end of a call, by one thread after the last use of the channel by any thread.
+  PLAIT_DEVICE void advance_sent(int peer) const { ends_.end_turn_to_send(peer); }
+  PLAIT_DEVICE void advance_received(int peer) const { ends_.end_turn_to_receive(peer); }
+
+ private:
+  static constexpr unsigned way = 0;
+  ChannelsOfBlock<All> ends_;
+};
 
 }  // namespace plait

@@ -18,7 +18,9 @@ struct ChannelMemory {
   unsigned blocks;        // that have channels for collectives and messages
   std::uint32_t bytes;    // per channel
   std::string_view name;  // under which algorithms share the memory
-  unsigned reserved = 0;  // further blocks, for one-sided calls (window_request.hpp)
+  /// Further blocks. The last is for `NumberedChannels`, and between nodes the one before it for
+  /// one-sided calls (window_request.hpp).
+  unsigned reserved = 0;
   static constexpr std::size_t least_bytes = 4096;
   static constexpr unsigned least_blocks = 8;
 
@@ -69,20 +71,20 @@ inline unsigned most_blocks_with_channels(const Topology& topology) {
 }
 
 /// The channels that collectives share: half of the scratch memory. Fewer blocks have channels
-/// where the scratch memory or the device is small. Between nodes one more block has some, for
-/// one-sided calls.
+/// where the scratch memory or the device is small. Between nodes two more blocks have some.
 inline ChannelMemory channel_memory(const Topology& topology) {
   // A network holds more bytes on their way than a link of a node.
   const std::size_t most_bytes = std::size_t{topology.nodes > 1 ? 1024u : 256u} << 10;
   return ChannelMemory::within(topology.scratch_limit / 2, topology.ranks,
                                most_blocks_with_channels(topology), "channels", most_bytes,
-                               topology.nodes > 1 ? 1 : 0);
+                               topology.nodes > 1 ? 2 : 0);
 }
 
 /// The channels among the ranks of each node, where there are several nodes.
 inline ChannelMemory node_channel_memory(const Topology& topology) {
   return ChannelMemory::within(topology.scratch_limit / 4, topology.node_ranks,
-                               blocks_between_nodes, "channels of the node", std::size_t{1} << 20);
+                               blocks_between_nodes, "channels of the node", std::size_t{1} << 20,
+                               1);
 }
 
 class ChannelAlgorithm : public CollectiveAlgorithm {

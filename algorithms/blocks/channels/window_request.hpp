@@ -19,8 +19,9 @@ struct alignas(64) WindowRequest {
   std::uint64_t window, offset;  // the window's number in its heap
   std::uint64_t bytes;           // of this chunk of a put, or of the whole get
 
-  static constexpr unsigned slots = 8;           // per channel: one is filled while others travel
-  static constexpr unsigned ask = 0, reply = 1;  // ways
+  static constexpr unsigned from_last_block = 1;  // of the channels' blocks, the last but one
+  static constexpr unsigned slots = 8;            // per channel: one is filled while others travel
+  static constexpr unsigned ask = 0, reply = 1;   // ways
 };
 
 }  // namespace plait

@@ -40,7 +40,7 @@ namespace plait::window_requests {
 using Types = MoveTypes;
 
 struct Args {
-  Channels channels;  // the last block's, in `WindowRequest::slots` slots
+  Channels channels;  // in `WindowRequest::slots` slots
   const std::byte* from;
   std::byte* to;  // null: a put
   std::size_t bytes;
@@ -57,7 +57,7 @@ class WindowRequests {
   PLAIT_DEVICE WindowRequests(D& dev, const Args& a)
       : dev_(dev),
         a_(a),
-        own_(a.channels, a.channels.blocks - 1),
+        own_(a.channels, a.channels.blocks - WindowRequest::from_last_block - 1),
         asked_(a.asked[a.peer]),
         answered_(a.answered[a.peer]) {}
 

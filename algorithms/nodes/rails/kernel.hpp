@@ -26,8 +26,9 @@
 // first waits for all that its stages need, and after them signals all that it has sent and used.
 // Stages 1 and 2 use way 0 of the node's channels, 4 and 5 way 1; stages 2 and 3 use way 0 of the
 // rail's channels, 3 and 4 way 1 (algorithms/blocks/channels/channel.hpp proves that slots may be
-// used again). With `everywhere` a call needs one way along the rail, so calls use the two in turn
-// (`turn_to_send` there). Each way has separate slots and counters, so the same proof holds.
+// used again). A call that needs one way along the rail, so any but an all-reduce that is not
+// `everywhere`, takes the two in turn with others (`turn_to_send` there). Each way has separate
+// slots and counters, so the same proof holds.
 //
 // Why it can't deadlock. A step waits for chunks that peers push in their steps before, by as many
 // steps as the stages lie apart, at least one; and for slots that they empty, in their step
@@ -183,10 +184,10 @@ class Rails {
   }
   // The way along the rail of what is sent to node m, and received from it, in stages of `way`.
   PLAIT_DEVICE unsigned way_to(unsigned way, int m) const {
-    return plan_.work.everywhere ? rail_.turn_to_send(m) : way;
+    return plan_.takes_turns() ? rail_.turn_to_send(m) : way;
   }
   PLAIT_DEVICE unsigned way_from(unsigned way, int m) const {
-    return plan_.work.everywhere ? rail_.turn_to_receive(m) : way;
+    return plan_.takes_turns() ? rail_.turn_to_receive(m) : way;
   }
 
   PLAIT_DEVICE bool ready(std::uint32_t j) {
@@ -223,7 +224,8 @@ class Rails {
   /// The bytes of a chunk along the rail. (Those on the node interest no proxy.)
   PLAIT_DEVICE std::size_t bytes_to(const End& e) const {
     if (!has_rail()) return 0;
-    const int last = plan_.work.everywhere ? plan_.nodes - 1 : e.way == down ? e.peer : own_node_;
+    const bool of_sums = plan_.takes_turns() ? plan_.work.reduces : e.way == down;
+    const int last = plan_.work.everywhere ? plan_.nodes - 1 : of_sums ? e.peer : own_node_;
     if (last >= plan_.nodes) return 0;
     return rail_offset(last, e.k) + Wire::bytes(chunk(own_rail_, last, e.k).size());
   }
@@ -235,7 +237,7 @@ class Rails {
       if (e.peer < 0) continue;
       if (e.on_node) advance(node_, e);
       else advance(rail_, e);
-      if (!e.on_node && plan_.work.everywhere) end_turn(e);
+      if (!e.on_node && plan_.takes_turns()) end_turn(e);
     }
   }
   PLAIT_DEVICE void end_turn(const End& e) const {
@@ -264,8 +266,9 @@ class Rails {
       const Range range = chunk(own_rail_, m, k);
       const std::size_t at = static_cast<unsigned>(m) * stride(k);
       const bool stays = m == own_node_ || plan_.work.everywhere || Wire::is_coded;
-      const Output to = stays ? block_out(own_rail_, m)
-                              : as_buffer(rail_.template outgoing<P>(down, m, k), range.size());
+      const Output to =
+          stays ? block_out(own_rail_, m)
+                : as_buffer(rail_.template outgoing<P>(way_to(down, m), m, k), range.size());
       add_slots<false>(dev_, reducer_, block_in(own_rail_, m), range, to, stays ? range.begin : 0,
                        {own_, a_.node.ranks},
                        [&](int p) { return node_.template incoming<P>(down, p, k) + at; });
@@ -326,8 +329,8 @@ class Rails {
     for (int m = 0; m < plan_.nodes; ++m) {
       const Range range = chunk(own_rail_, m, k);
       if (m != own_node_ && !plan_.work.everywhere) {
-        Wire::pull(dev_, rail_.template incoming<std::byte>(up, m, k), block_out(own_rail_, m),
-                   range);
+        Wire::pull(dev_, rail_.template incoming<std::byte>(way_from(up, m), m, k),
+                   block_out(own_rail_, m), range);
         regroup();
       }
       push_on_node(m, range, k);

@@ -71,6 +71,11 @@ struct Plan {
     return plan;
   }
 
+  /// Whether a call needs one way along the rail, so that calls use the two in turn.
+  PLAIT_DEVICE constexpr bool takes_turns() const {
+    return work.everywhere || !work.reduces || !work.gathers;
+  }
+
   /// Block i of the larger buffer, in bytes.
   PLAIT_DEVICE constexpr Range block(unsigned i) const {
     if (block_bytes == 0) return blocks.at(i);

@@ -51,7 +51,7 @@ class RailsAlgorithm : public NodesAlgorithm {
                               (plan.work.everywhere ? static_cast<unsigned>(plan.nodes) : 1);
     GroupChannels rail = rail_channels(context, Plan::slots, chunk);
     // Calls use the ways in turn, and each has a chunk from every node.
-    if (plan.work.everywhere && plan.chunks.count(plan.stripes.at(0)) <= Plan::slots)
+    if (plan.takes_turns() && plan.chunks.count(plan.stripes.at(0)) <= Plan::slots)
       rail.flags |= ChunkNote::credit_may_wait;
     const GroupChannels node = node_channels(context, Plan::slots);
     return {.node = node,

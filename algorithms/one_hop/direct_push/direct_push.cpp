@@ -39,13 +39,13 @@ class DirectPush final : public ChannelAlgorithm {
     // One signal per step, up to the number of chunks from which each has arrived before it is
     // waited for (2 H200, 64 KB to 256 MB, 2026-11-21).
     const LaunchShape shape = fitted(shapes(call, topology).front(), call, topology);
-    const std::size_t grain = stripe_grain(shape.threads),
+    const std::size_t grain = chunk_grain(shape, topology),
                       stripe = Partition::of(call.block_bytes(), shape.blocks, grain).each;
     const double steps =
-        static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + lag;
+        static_cast<double>(std::min<std::size_t>((stripe + grain - 1) / grain, 4)) + 1;
     return time_between_nodes(topology.launch_us + steps * topology.signal_us,
                               direct_bytes(call, topology) / topology.push_bandwidth,
-                              network_use(call, stripe, grain, topology), topology);
+                              network_use(call, shape, topology), topology);
   }
   bool reduces_in_rank_order(const Call&, const Topology&) const override { return true; }
   bool reduces_in_tree(const Call&, const Topology& topology) const override {
@@ -54,11 +54,12 @@ class DirectPush final : public ChannelAlgorithm {
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
-    const Channels own = channels(context, slots);
-    const std::size_t grain = stripe_grain(shape.threads);
+    const Topology& topology = context.topology();
+    const Channels own = channels(context, slots_of(topology));
+    const std::size_t grain = chunk_grain(shape, topology);
     const Partition stripes = Partition::of(call.block_bytes(), shape.blocks, grain);
     const Chunks chunks = Chunks::of(stripes.each, gathers(call, context.ranks()) ? 1 : 4, grain,
-                                     longest_chunk(own.slot_bytes, context.ranks(), grain));
+                                     longest_chunk(own.slot_bytes, grain, topology));
     const Args args{.channels = with_chunks(own, chunks.bytes, context),
                     .pattern = direct_pattern(call),
                     .ahead = is_scan(call.collective)
@@ -69,7 +70,8 @@ class DirectPush final : public ChannelAlgorithm {
                     .count = call.count,
                     .stripes = stripes,
                     .chunks = chunks,
-                    .reduction = reduction_of(call, context.topology())};
+                    .lag = std::clamp(chunks.count(stripes.at(0)), 1u, own.slots / 2),
+                    .reduction = reduction_of(call, topology)};
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
   }
 
@@ -77,18 +79,20 @@ class DirectPush final : public ChannelAlgorithm {
   bool reduces_rare(DataType) const override { return true; }
 
  private:
+  static std::uint32_t slots_of(const Topology& topology) {
+    return topology.nodes == 1 ? slots : slots_between_nodes;
+  }
+
   /// A block to each rank, from each rank or the root alone, or to the root.
-  static NetworkUse network_use(const Call& call, std::size_t stripe, std::size_t grain,
-                                const Topology& topology) {
+  static NetworkUse network_use(const Call& call, LaunchShape shape, const Topology& topology) {
     const bool rooted = direct_pattern(call).rooted();
-    const double remote = remote_ranks(topology),
-                 chunk = longest_chunk(channel_bytes(topology) / slots, topology.ranks, grain),
-                 chunks = std::max(static_cast<double>(stripe) / chunk, 1.0);
-    return {.hops = 1,
-            .messages = remote * chunks,
-            .bytes = static_cast<double>(call.block_bytes()) * remote *
-                     (rooted ? 1 : topology.node_ranks),
-            .waits = chunks * 2 / slots - 1};
+    const double remote = remote_ranks(topology), block = static_cast<double>(call.block_bytes());
+    NetworkUse use{.hops = 1,
+                   .messages = 0,
+                   .bytes = block * remote * (rooted ? 1 : topology.node_ranks),
+                   .waits = 0};
+    add_flows(use, block, remote, slots_of(topology), shape.blocks, topology);
+    return use;
   }
   /// Whether the root gathers from several ranks. That takes the longest chunks and many threads,
   /// because the root empties slots faster than links fill them, on a device that does nothing else
@@ -98,13 +102,16 @@ class DirectPush final : public ChannelAlgorithm {
     return call.collective == Collective::gather && ranks > 2;
   }
 
-  /// A step moves 64 KB to, or from, all peers together, but at least the packs that a block's
-  /// threads have on their way at once. Longer chunks lie further apart and are slower
+  /// Within a node a step moves 64 KB to, or from, all peers together, but at least the packs that
+  /// a block's threads have on their way at once. Longer chunks lie further apart and are slower
   /// (reduce_scatter, 4 H200, 256 MB: 595 us with 20 KB, 611 with 42 KB; 658 with 8 KB;
-  /// 2026-11-22).
-  static std::uint32_t longest_chunk(std::uint32_t slot_bytes, int ranks, std::size_t grain) {
-    const std::size_t share =
-        (std::size_t{64} << 10) / static_cast<unsigned>(std::max(ranks - 1, 1)) / grain * grain;
+  /// 2026-11-22). Between nodes a chunk is a message, so a long one costs the least.
+  static std::uint32_t longest_chunk(std::uint32_t slot_bytes, std::size_t grain,
+                                     const Topology& topology) {
+    if (topology.nodes > 1) return slot_bytes;
+    const std::size_t share = (std::size_t{64} << 10) /
+                              static_cast<unsigned>(std::max(topology.ranks - 1, 1)) / grain *
+                              grain;
     return std::min(slot_bytes, static_cast<std::uint32_t>(std::max(share, 4 * grain)));
   }
 };

@@ -39,8 +39,9 @@ namespace plait::direct_push {
 
 using Types = InRuns<AllReducedTypes>;
 
-/// Slots of a channel: few, because long chunks wait less. Lag: steps from sending to receiving.
-inline constexpr std::uint32_t slots = 2, lag = 1;
+/// Of a channel between ranks of one node: few, because long chunks wait less. Between nodes more
+/// chunks are on their way.
+inline constexpr std::uint32_t slots = 2, slots_between_nodes = 8;
 
 struct Args {
   Channels channels;
@@ -52,6 +53,7 @@ struct Args {
   std::size_t count;  // elements of a block
   Partition stripes;  // of a block, in bytes: one per thread block
   Chunks chunks;      // of a stripe
+  std::uint32_t lag;  // steps from sending to receiving: from 1 to one less than the slots
   Reduction reduction;
 
   void count_bytes(std::size_t element) { count *= element; }  // for runs
@@ -72,11 +74,11 @@ class Direct {
         chunks_(a.chunks.count(stripe_)) {}
 
   PLAIT_DEVICE void run() {
-    const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + lag;
+    const std::uint32_t steps = chunks_ == 0 ? 0 : chunks_ + a_.lag;
     for (std::uint32_t j = 0; j < steps; ++j) {
       if (!ready(j)) return;
       if (j < chunks_) send(j);
-      if (j >= lag) receive(j - lag);
+      if (j >= a_.lag) receive(j - a_.lag);
       announce(j);
     }
     finish();
@@ -118,7 +120,7 @@ class Direct {
     for (unsigned i = dev_.thread(); i < 2 * peers; i += dev_.threads()) {
       const int peer = peer_at(i % peers);
       const bool sending = i < peers;
-      const std::uint32_t k = sending ? j : j - lag;
+      const std::uint32_t k = sending ? j : j - a_.lag;
       const bool used = sending ? sends(rank_, peer) : sends(peer, rank_);
       if (used && k < chunks_) body(peer, sending, k);  // unsigned: false below lag
     }
