@@ -34,7 +34,7 @@ constexpr Map behind_zeros(int doublings) {
   return map;
 }
 
-[[maybe_unused]] std::uint32_t by_table(std::uint32_t crc, const std::byte* at, std::size_t size) {
+std::uint32_t by_table(std::uint32_t crc, const std::byte* at, std::size_t size) {
   static constexpr auto table = [] {
     std::array<std::uint32_t, 256> all{};
     const Map byte = behind_zeros(3);
