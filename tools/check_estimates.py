@@ -34,9 +34,9 @@ MACHINES = (
     ("2 H100", (), ("h100-2-model", "h100-2-reduce-scatter", "h100-2-marked",
                     "h100-2-second-hop")),
     ("2 H100, another run", (), ("h100-2-all-reduce", "h100-2-collectives")),
-    *((f"one H100, {ranks} ranks", ON_ONE_GPU, (f"h100-1-{ranks}-ranks-choice",))
+    *((f"one H200, {ranks} ranks", ON_ONE_GPU, (f"h200-1-{ranks}-ranks-choice",))
       for ranks in (2, 3, 4, 8)),
-    *((f"one H100, {ranks} ranks, another run", ON_ONE_GPU, (f"h100-1-{ranks}-ranks",))
+    *((f"one H200, {ranks} ranks, another run", ON_ONE_GPU, (f"h200-1-{ranks}-ranks",))
       for ranks in (2, 3, 4, 8)),
     *((f"host, {ranks} ranks", ON_TWO_CORES, (f"host-{ranks}-ranks-choice",))
       for ranks in (2, 3, 4, 8)),

@@ -41,6 +41,14 @@ constexpr unsigned most_units(unsigned units) { return units > 1 ? units - 1 : 1
 /// The same where two blocks fit on a multiprocessor.
 constexpr unsigned most_in_pairs(unsigned units) { return 2 * most_units(units); }
 
+/// The most blocks of a rank that shares a GPU: so many `quarters` of its part of the
+/// multiprocessors, to the nearest eight. A part that is full to the last block is slower: 2, 3 and
+/// 4 ranks on one H200, 16 MB, `stream`: 73, 160 and 188 us with two blocks on each multiprocessor,
+/// 65, 110 and 137 with six quarters (2026-11-30, tools/mps-run.sh).
+constexpr unsigned shared_blocks(unsigned units, unsigned quarters) {
+  return std::max(std::min(16u, most_units(units)), (units * quarters / 4 + 4) / 8 * 8);
+}
+
 /// The least blocks for a message: with fewer, loops over packs could not count the packs of a
 /// stripe in 32 bits (algorithms/blocks/loops/pack_loop.hpp).
 constexpr unsigned least_blocks(std::size_t bytes) {

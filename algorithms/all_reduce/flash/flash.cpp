@@ -21,7 +21,9 @@ class Flash final : public PeerAlgorithm {
     // with 64 blocks and 307 with 132; 64 MB: 310 to 325 and 187 to 260, for reasons unknown;
     // 16 MB: no difference (2026-11-21, tools/gpu-sweep.sh).
     const std::size_t large = std::size_t{n == 2 ? 128u : 16u} << 20;
-    const unsigned most = call.bytes() < large ? most_units(topology.units) : topology.units / 2;
+    const unsigned most = topology.ranks_per_device > 1 ? shared_blocks(topology.units, 3)
+                          : call.bytes() < large        ? most_units(topology.units)
+                                                        : topology.units / 2;
     std::vector<LaunchShape> shapes;
     for (const unsigned threads : {topology.block_threads, topology.block_threads / 2})
       for (const unsigned limit :

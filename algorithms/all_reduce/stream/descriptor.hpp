@@ -21,7 +21,9 @@ class StreamAlgorithm : public ChannelAlgorithm {
     // 4 H200, 256 MB, stream: 344 GB/s with 128 blocks of 256 threads, 351 with 256, 316 and 322
     // with 512 threads; 1 MB: 14.9 and 17.4 us (2026-11-21, tools/gpu-sweep.sh).
     const unsigned threads = std::min(256u, topology.block_threads),
-                   enough = call.bytes() < (std::size_t{16} << 20) ? 128 : max_blocks;
+                   enough = topology.ranks_per_device > 1 ? shared_blocks(topology.units, 6)
+                            : call.bytes() < (std::size_t{16} << 20) ? 128
+                                                                     : max_blocks;
     std::vector<LaunchShape> shapes;
     for (const unsigned most : {enough, 128u, 192u, 256u})
       shapes.push_back({blocks_for(slice, std::size_t{threads} * 16, most), threads});
