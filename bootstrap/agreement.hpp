@@ -3,13 +3,14 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
+#include "bootstrap/nodes.hpp"
 #include "bootstrap/support.hpp"
 #include "core/text.hpp"
 #include "plait/bootstrap.hpp"
@@ -32,44 +33,81 @@ auto on_behalf_of(Bootstrap& bootstrap, const char* what, Exchange exchange) {
   }
 }
 
+/// An error that all ranks of a group throw. Its text says what failed and on which rank.
+class AgreedError final : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Runs `step` on every rank, and gathers what it returns, in the order of the ranks. Collective,
 /// one exchange. If it throws on some ranks, all ranks throw the error of the lowest of them, and
-/// the message names that rank.
+/// the message names that rank, by `numbers` if given. An `AgreedError` of a part of the ranks
+/// keeps its text.
 template <class Step>
-auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step) {
+auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step,
+                   const std::vector<int>* numbers = nullptr) {
   using Value = decltype(step());
   struct Outcome {
-    bool failed;
+    bool failed, agreed;
     ErrorCode code;
     std::array<char, 512> message;
     Value value;
   } mine{};
+  const auto failed = [&](ErrorCode code, const char* message, bool agreed) {
+    mine = {true, agreed, code, as_text<decltype(mine.message)>(message), {}};
+  };
   try {
     mine.value = step();
+  } catch (const AgreedError& error) {
+    failed(error.code(), error.what(), true);
   } catch (const Error& error) {
-    mine = {true, error.code(), as_text<decltype(mine.message)>(error.what()), {}};
+    failed(error.code(), error.what(), false);
   } catch (const std::exception& error) {
-    mine = {true, ErrorCode::backend, as_text<decltype(mine.message)>(error.what()), {}};
+    failed(ErrorCode::backend, error.what(), false);
   }
   const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
-  const auto first =
-      std::find_if(all.begin(), all.end(), [](const Outcome& outcome) { return outcome.failed; });
-  if (first != all.end())
-    throw Error(first->code, fmt::format("{}: {}", what,
-                                         detail::as_said_by(static_cast<int>(first - all.begin()),
-                                                            first->message.data())));
   std::vector<Value> values;
-  for (const Outcome& outcome : all) values.push_back(outcome.value);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const Outcome& outcome = all[rank];
+    const std::string words = outcome.message.data();
+    if (outcome.failed && outcome.agreed) throw AgreedError(outcome.code, words);
+    if (outcome.failed)
+      throw AgreedError(
+          outcome.code,
+          fmt::format("{}: {}", what,
+                      detail::as_said_by(
+                          numbers == nullptr ? static_cast<int>(rank) : (*numbers)[rank], words)));
+    values.push_back(outcome.value);
+  }
   return values;
 }
 
 /// Runs `step` on every rank. Collective. An error on some is one on all, as in `gather_agreed`.
 template <class Step>
-void agree(Bootstrap& bootstrap, const char* what, Step step) {
-  gather_agreed(bootstrap, what, [&] {
-    step();
-    return std::byte{};
-  });
+void agree(Bootstrap& bootstrap, const char* what, Step step,
+           const std::vector<int>* numbers = nullptr) {
+  gather_agreed(
+      bootstrap, what,
+      [&] {
+        step();
+        return std::byte{};
+      },
+      numbers);
+}
+
+/// The same among the ranks of this node alone, which has no meaning for other nodes until they
+/// hear of it: `agree_by_node`. Collective over the ranks of the node.
+template <class Step>
+void agree_here(const Nodes& nodes, const char* what, Step step) {
+  agree(nodes.group_here(), what, step, &nodes.ranks_here());
+}
+
+/// Runs `step`, in which the ranks of a node may meet and those of other nodes may not, and which
+/// throws on all ranks of a node or on none. Collective. Its errors are those of all ranks.
+template <class Step>
+void agree_by_node(Bootstrap& bootstrap, const Nodes& nodes, const char* what, Step step) {
+  if (nodes.are_several()) agree(bootstrap, what, step);
+  else step();
 }
 
 }  // namespace plait

@@ -179,9 +179,12 @@ std::string gave_up(int rank, const char* why) {
 
 std::uint64_t draw_number() {
   static std::atomic<std::uint64_t> drawn = 0;
-  // SplitMix64: a bijection, so no number comes twice in a process. A child of fork goes on
-  // counting where its parent was, but from another number.
-  std::uint64_t number = process_number() + 0x9e3779b97f4a7c15u * ++drawn;
+  // No number comes twice in a process, and a child of fork goes on counting where its parent was,
+  // but from another number.
+  return mixed(process_number() + 0x9e3779b97f4a7c15u * ++drawn);
+}
+
+std::uint64_t mixed(std::uint64_t number) {
   number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
   number = (number ^ number >> 27) * 0x94d049bb133111ebu;
   return number ^ number >> 31;

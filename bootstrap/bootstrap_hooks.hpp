@@ -1,6 +1,7 @@
 // Hooks that the library attaches to a Bootstrap. Users don't see them.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,11 @@ struct BootstrapHooks {
 
   static void abandon(Bootstrap& bootstrap, const std::string& why, bool rank_lost) noexcept {
     bootstrap.abandon(why, rank_lost);
+  }
+
+  static std::unique_ptr<Bootstrap> part_of_node(Bootstrap& bootstrap,
+                                                 const std::vector<int>& node_of_rank) {
+    return bootstrap.part_of_node(node_of_rank);
   }
 
   /// From now on errors name the nodes of ranks. `names`: of each rank's node.

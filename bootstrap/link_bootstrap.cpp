@@ -132,13 +132,28 @@ std::unique_ptr<LinkBootstrap> LinkBootstrap::make_part(int color, int key) {
     if (rank != index(rank_)) copy_exactly(&keys[rank], all[rank], sizeof mine);
   }
   const std::vector<int> members = split_members(keys, rank_);
+  // One number serves all colors, because no two have a rank in common.
+  return part_of(members, nodes_of(keys, members), keys[0].drawn);
+}
+
+std::unique_ptr<Bootstrap> LinkBootstrap::part_of_node(const std::vector<int>& node_of_rank) {
+  std::vector<int> members;
+  for (int rank = 0; rank < size(); ++rank)
+    if (node_of_rank[index(rank)] == node_of_rank[index(rank_)]) members.push_back(rank);
+  // All ranks derive the same number from one that was drawn.
+  const std::uint64_t context = mixed(context_ + ++parts_of_nodes_);
+  return part_of(members, std::vector<int>(members.size()), context);
+}
+
+std::unique_ptr<LinkBootstrap> LinkBootstrap::part_of(const std::vector<int>& members,
+                                                      const std::vector<int>& nodes,
+                                                      std::uint64_t context) {
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(in_link(member));
   const auto place =
       static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-  // One number serves all colors, because no two have a rank in common.
-  auto part = std::make_unique<LinkBootstrap>(link_, keys[0].drawn, std::move(ranks),
-                                              nodes_of(keys, members), place, timeout());
+  auto part =
+      std::make_unique<LinkBootstrap>(link_, context, std::move(ranks), nodes, place, timeout());
   part->set_parent_ranks(members);
   return part;
 }

@@ -51,7 +51,11 @@ class LinkBootstrap final : public Bootstrap {
   int in_link(int rank) const { return ranks_[index(rank)]; }
   /// Gives every rank's `mine` to every rank. The entry of this rank is empty.
   std::vector<Bytes> exchange(const CallId& call, std::span<const std::byte> mine);
+  std::unique_ptr<Bootstrap> part_of_node(const std::vector<int>& node_of_rank) override;
   std::unique_ptr<LinkBootstrap> make_part(int color, int key);
+  /// `members`: this group's ranks that form the part. `nodes`: the node of each.
+  std::unique_ptr<LinkBootstrap> part_of(const std::vector<int>& members,
+                                         const std::vector<int>& nodes, std::uint64_t context);
   void require_usable(const char* call);
   struct Sent {
     int peer;
@@ -66,7 +70,7 @@ class LinkBootstrap final : public Bootstrap {
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
   std::shared_ptr<Link> link_;
-  std::uint64_t context_, sequence_ = 0;
+  std::uint64_t context_, sequence_ = 0, parts_of_nodes_ = 0;
   std::vector<int> ranks_;
   int rank_;
   Origin origin_;

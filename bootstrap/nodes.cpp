@@ -15,15 +15,6 @@
 namespace plait {
 namespace {
 
-using Name = std::array<char, 64>;
-
-Name own_name() {
-  if (const auto given = environment("PLAIT_NODE")) return as_text<Name>(*given);
-  Name name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name;
-}
-
 /// Adds their numbers to the names that several nodes have: "localhost#0", "localhost#1".
 void tell_apart(std::vector<std::string>& names) {
   const std::vector<std::string> given = names;
@@ -34,28 +25,32 @@ void tell_apart(std::vector<std::string>& names) {
 
 }  // namespace
 
-Nodes::Nodes(Bootstrap& group)
-    : of_rank_(static_cast<std::size_t>(group.size()), 0),
+Nodes::Place Nodes::Place::of(const Bootstrap& group) {
+  Place place{.node = group.node()};
+  if (const auto given = environment("PLAIT_NODE")) place.name = as_text<decltype(name)>(*given);
+  else ::gethostname(place.name.data(), place.name.size() - 1);
+  return place;
+}
+
+Nodes::Nodes(Bootstrap& group, std::span<const Place> places)
+    : of_rank_(places.size()),
       ranks_(static_cast<std::size_t>(group.nodes())),
       names_(ranks_.size()),
       here_(group.node()),
       group_here_(&group) {
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    of_rank_[rank] = places[rank].node;
+    names_[static_cast<std::size_t>(places[rank].node)] = places[rank].name.data();
+  }
   if (are_several()) {
-    struct Place {
-      int node;
-      Name name;
-    };
-    const auto places = group.all_gather(Place{here_, own_name()});
     std::vector<std::string> of_ranks;
-    for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      of_rank_[rank] = places[rank].node;
-      names_[static_cast<std::size_t>(places[rank].node)] = places[rank].name.data();
-    }
     tell_apart(names_);
     for (const int node : of_rank_) of_ranks.push_back(names_[static_cast<std::size_t>(node)]);
     BootstrapHooks::set_node_names(group, std::move(of_ranks));
-    split_ = group.split_by_node();
+    split_ = BootstrapHooks::part_of_node(group, of_rank_);
     split_->set_timeout(group.timeout());
+    BootstrapHooks::set_interrupt(*split_,
+                                  [&group] { BootstrapHooks::throw_if_interrupted(group); });
     group_here_ = split_.get();
   }
   for (int rank = 0; rank < group.size(); ++rank)

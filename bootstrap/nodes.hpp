@@ -1,6 +1,8 @@
 // Which ranks of a group share a node.
 #pragma once
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,15 @@ namespace plait {
 
 class Nodes {
  public:
-  /// Collective if the group spans several nodes. `group` outlives this object.
-  explicit Nodes(Bootstrap& group);
+  /// What each rank says of its node.
+  struct Place {
+    int node = 0;  // Bootstrap::node
+    std::array<char, 64> name{};
+
+    static Place of(const Bootstrap& group);
+  };
+  /// Collective. `places`: those of all ranks. `group` outlives this object.
+  Nodes(Bootstrap& group, std::span<const Place> places);
 
   int count() const noexcept { return static_cast<int>(ranks_.size()); }
   bool are_several() const noexcept { return count() > 1; }

@@ -100,6 +100,8 @@ std::chrono::nanoseconds limit_of_meeting(std::optional<std::chrono::nanoseconds
 
 /// A number that no other call draws.
 std::uint64_t draw_number();
+/// Another number, by SplitMix64: a bijection.
+std::uint64_t mixed(std::uint64_t number);
 
 /// A node's name at a fixed size, so it can be gathered. A longer name is cut, so only its first
 /// bytes count.

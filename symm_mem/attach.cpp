@@ -64,7 +64,14 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer
     const UniqueFd nothing = mine.valid()
                                  ? UniqueFd()
                                  : new_fd([] { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); });
-    auto found = exchange(mine.valid() ? mine : nothing, attaching);
+    std::vector<UniqueFd> found;
+    const auto exchange = [&](Bootstrap& here) {
+      found = on_behalf_of(here, attaching, [&] {
+        return exchange_descriptors(here, mine.valid() ? mine : nothing);
+      });
+    };
+    if (nodes_ == nullptr) exchange(bootstrap_);
+    else agree_by_node(bootstrap_, *nodes_, attaching, [&] { exchange(nodes_->group_here()); });
     std::size_t next = 0;
     for (std::size_t rank = 0; rank < offers.size(); ++rank)
       if (offers[rank].process != 0) descriptors[rank] = std::move(found[next++]);
@@ -78,15 +85,14 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer
 std::shared_ptr<Window> SymmetricHeap::attach(void* pointer, std::size_t bytes, WindowUse use) {
   const StandardFdsTaken taken;
   const BootstrapHooks::Purpose purpose(bootstrap_, attaching);
-  MemoryOffer offer;
   UniqueFd descriptor;
   std::uint64_t memory = 0;
-  agree(bootstrap_, attaching, [&] {
+  auto offers = gather_agreed(bootstrap_, attaching, [&] {
     check_new(pointer, bytes);
-    offer = backend_->offer(pointer, bytes, descriptor);
+    const MemoryOffer offer = backend_->offer(pointer, bytes, descriptor);
     memory = backend_->memory_number(pointer, bytes);
+    return offer;
   });
-  auto offers = on_behalf_of(bootstrap_, attaching, [&] { return bootstrap_.all_gather(offer); });
   for (int rank = 0; nodes_ != nullptr && rank < bootstrap_.size(); ++rank)
     if (!nodes_->is_here(rank)) offers[static_cast<std::size_t>(rank)].process = 0;
   // All ranks make equal choices.

@@ -84,14 +84,19 @@ std::uint64_t draw_token() {
   return std::uint64_t{draw()} << 32 | draw();
 }
 
-void SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
-  const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(bytes); });
-  const auto differs =
-      std::find_if(all.begin(), all.end(), [&](std::size_t other) { return other != all[0]; });
-  if (differs == all.end()) return;
+std::uint64_t SymmetricHeap::check_equal(std::size_t bytes, const char* what) {
+  struct Part {
+    std::size_t bytes;
+    std::uint64_t token;
+  };
+  const Part mine{bytes, draw_token()};
+  const auto all = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.all_gather(mine); });
+  const auto differs = std::find_if(all.begin(), all.end(),
+                                    [&](const Part& other) { return other.bytes != all[0].bytes; });
+  if (differs == all.end()) return all[0].token;
   throw Error(ErrorCode::mismatch,
               fmt::format("{}: rank {} passed {}, rank 0 passed {}", what, differs - all.begin(),
-                          amount(*differs), amount(all[0])));
+                          amount(differs->bytes), amount(all[0].bytes)));
 }
 
 /// Checks that there is room for the memory that all ranks are about to commit, `bytes` each. One
@@ -133,57 +138,51 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
                                                               const StandIns& stand_ins) {
   const StandardFdsTaken taken;
   const BootstrapHooks::Purpose purpose(bootstrap_, what);
-  check_equal(bytes, what);
+  const std::uint64_t token = check_equal(bytes, what);
   // Sizes are rounded up, and one copy per rank is mapped, so larger ones could overflow. All ranks
   // come here with the same number, so all throw.
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   if (commit == Commit::at_once) check_room(bytes, what);
-  const std::uint64_t drawn = draw_token();
-  auto token = on_behalf_of(bootstrap_, what, [&] { return bootstrap_.broadcast(drawn, 0); });
-  // Where threads of one process pretend to be on several nodes, each node has its own range.
-  if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());
-
-  std::shared_ptr<ReservedRange> range;
-  UniqueFd mine;
-  agree(bootstrap_, what, [&] {
-    range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
-    mine = range->create_local(bootstrap_.rank());
-  });
-  connect(*range, mine, what, stand_ins);
+  std::shared_ptr<SymmetricRange> range;
+  const auto allocate = [&] { range = allocate_here(bytes, token, what, commit, stand_ins); };
+  if (nodes_ == nullptr) allocate();
+  else agree_by_node(bootstrap_, *nodes_, what, allocate);
   return range;
 }
 
-std::vector<UniqueFd> SymmetricHeap::exchange(const UniqueFd& mine, const char* what) {
+std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_here(std::size_t bytes, std::uint64_t token,
+                                                             const char* what, Commit commit,
+                                                             const StandIns& stand_ins) {
+  // Where threads of one process pretend to be on several nodes, each node has its own range.
+  if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
-  std::vector<UniqueFd> descriptors;
-  const auto all = [&] {
-    descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
+  const auto agree_on = [&](const auto& step) {
+    if (nodes_ == nullptr) agree(here, what, step);
+    else agree_here(*nodes_, what, step);
   };
-  // It throws on all ranks of a node. Other nodes would go on.
-  if (nodes_ == nullptr) all();
-  else agree(bootstrap_, what, all);
-  return descriptors;
-}
-
-/// Maps the copies of the ranks on this node, and takes stand-ins for all others.
-void SymmetricHeap::connect(ReservedRange& range, const UniqueFd& mine, const char* what,
-                            const StandIns& stand_ins) {
-  const auto is_here = [&](int rank) { return nodes_ == nullptr || nodes_->is_here(rank); };
-  auto descriptors = exchange(mine, what);
-  agree(bootstrap_, what, [&] {
+  std::shared_ptr<ReservedRange> range;
+  UniqueFd mine;
+  agree_on([&] {
+    range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
+    mine = range->create_local(bootstrap_.rank());
+  });
+  auto descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
+  // Maps the copies of the ranks on this node, and takes stand-ins for all others.
+  agree_on([&] {
     std::size_t next = 0;
     for (int peer = 0; peer < bootstrap_.size(); ++peer) {
-      if (!is_here(peer)) {
+      if (nodes_ != nullptr && !nodes_->is_here(peer)) {
         if (!stand_ins) continue;
-        for (const StandIn& part : stand_ins(peer)) range.stand_in(peer, part.offset, part.bytes);
+        for (const StandIn& part : stand_ins(peer)) range->stand_in(peer, part.offset, part.bytes);
         continue;
       }
       const std::size_t local = next++;
-      if (peer != bootstrap_.rank()) range.import_peer(peer, std::move(descriptors[local]));
+      if (peer != bootstrap_.rank()) range->import_peer(peer, std::move(descriptors[local]));
     }
   });
+  return range;
 }
 
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what,

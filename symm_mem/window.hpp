@@ -151,6 +151,12 @@ class SymmetricHeap {
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
                                                  Commit commit = Commit::at_once,
                                                  const StandIns& stand_ins = {});
+  /// The same as a step of `agree_by_node`, for the library's own memory. Collective over the ranks
+  /// of this node. All ranks of all nodes pass the same; `token`: a number that they agree on, for
+  /// this range alone.
+  std::shared_ptr<SymmetricRange> allocate_here(std::size_t bytes, std::uint64_t token,
+                                                const char* what, Commit commit,
+                                                const StandIns& stand_ins = {});
 
   /// Collective. A window of the program's memory, which may have another size and address on each
   /// rank. All ranks throw the same `Error`, and nothing is attached: `invalid_argument` if one
@@ -185,15 +191,11 @@ class SymmetricHeap {
   std::size_t allocations() const noexcept { return allocations_; }
 
  private:
-  void check_equal(std::size_t bytes, const char* what);
+  std::uint64_t check_equal(std::size_t bytes, const char* what);
   void check_room(std::size_t bytes, const char* what);
   void check_new(const void* pointer, std::size_t bytes);
   std::shared_ptr<SymmetricRange> map(const std::vector<MemoryOffer>& offers, const UniqueFd& mine);
   void enter(const std::shared_ptr<Window>& window);
-  /// The descriptors of all ranks of this node. Collective, of all nodes.
-  std::vector<UniqueFd> exchange(const UniqueFd& mine, const char* what);
-  void connect(ReservedRange& range, const UniqueFd& mine, const char* what,
-               const StandIns& stand_ins);
 
   std::shared_ptr<Backend> backend_;
   Bootstrap& bootstrap_;

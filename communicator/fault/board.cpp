@@ -25,35 +25,38 @@ namespace plait {
 
 namespace {
 
+constexpr const char* creating = "creating the board";
+
 bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
 }  // namespace
 
-Board::Board(Bootstrap& bootstrap, const Nodes& nodes)
+Board::Board(Bootstrap& bootstrap, const Nodes& nodes, std::uint64_t token,
+             const std::vector<std::int32_t>& processes)
     : nodes_(nodes),
       rank_(bootstrap.rank()),
       lost_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()),
       compares_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()) {
   // Host memory on every backend, so the host target's shared memory serves all.
   std::shared_ptr<Backend> host;
-  agree(bootstrap, "creating the board", [&] { host = open_backend(BackendKind::host, 0); });
+  agree_here(nodes, creating, [&] { host = open_backend(BackendKind::host, 0); });
   SymmetricHeap heap(host, bootstrap, nodes.are_several() ? &nodes : nullptr);
   const std::size_t bytes = desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes();
-  range_ = heap.allocate_range(bytes, "creating the board", Commit::at_once);
-  if (nodes.are_several())
-    agree(bootstrap, "creating the board", [&] {
+  range_ = heap.allocate_here(bytes, token, creating, Commit::at_once);
+  agree_here(nodes, creating, [&] {  // so nobody reads a page before its owner has written to it
+    if (nodes.are_several()) {
       copies_ = host->reserve(bootstrap.size(), bytes, draw_token(), Commit::on_touch);
       for (int rank = 0; rank < bootstrap.size(); ++rank)
         if (!nodes.is_here(rank)) copies_->stand_in(rank, 0, bytes);
-    });
-  for (int rank = 0; rank < bootstrap.size(); ++rank)
-    pages_.push_back((nodes.is_here(rank) ? range_ : copies_)->address(rank));
+    }
+    for (int rank = 0; rank < bootstrap.size(); ++rank)
+      pages_.push_back((nodes.is_here(rank) ? range_ : copies_)->address(rank));
+    page(rank_).process = static_cast<std::int32_t>(getpid());
+    page(rank_).process_space = process_space();
+  });
   refused_by_all_ = &page(nodes_.ranks_here().front()).refused_by_all;
-  page(rank_).process = static_cast<std::int32_t>(getpid());
-  page(rank_).process_space = process_space();
-  const auto every = bootstrap.all_gather(static_cast<std::int32_t>(getpid()));
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
-    if (!nodes.is_here(rank)) page(rank).process = every[static_cast<std::size_t>(rank)];
+    if (!nodes.is_here(rank)) page(rank).process = processes[static_cast<std::size_t>(rank)];
     const pid_t process = page(rank).process;
     compared_.emplace_back();
     told_messages_.push_back(0);

@@ -24,8 +24,10 @@ namespace plait {
 
 class Board {
  public:
-  /// Collective. `nodes` outlives this object.
-  Board(Bootstrap& bootstrap, const Nodes& nodes);
+  /// A step of `agree_by_node`. `nodes` outlives this object. `token`: as for
+  /// `SymmetricHeap::allocate_here`. `processes`: the PIDs of all ranks.
+  Board(Bootstrap& bootstrap, const Nodes& nodes, std::uint64_t token,
+        const std::vector<std::int32_t>& processes);
 
   /// Notes that this rank has enqueued call number `sequence`, one after the last. Costs a few
   /// stores; peers may read at any moment.

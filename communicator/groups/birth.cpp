@@ -3,21 +3,24 @@
 #include <algorithm>
 #include <atomic>
 
-#include "bootstrap/agreement.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
 
+namespace {
+
+std::atomic<std::uint64_t> ticks = 0;  // of this process
+
+}  // namespace
+
+Birth propose_birth() { return {.time = ++ticks, .token = draw_token()}; }
+
 /// The latest proposal counts, and sets the clock of every process that hears of it. So what a
 /// process makes after that has a later time.
-Birth agree_on_birth(Bootstrap& bootstrap) {
-  static std::atomic<std::uint64_t> clock = 0;
-  const Birth mine{.time = ++clock, .token = draw_token()};
-  const auto all = on_behalf_of(bootstrap, "creating a communicator",
-                                [&] { return bootstrap.all_gather(mine); });
-  const Birth latest = *std::max_element(all.begin(), all.end());
-  for (std::uint64_t now = clock; now < latest.time;)
-    if (clock.compare_exchange_weak(now, latest.time)) break;
+Birth settle_birth(std::span<const Birth> proposals) {
+  const Birth latest = *std::max_element(proposals.begin(), proposals.end());
+  for (std::uint64_t now = ticks; now < latest.time;)
+    if (ticks.compare_exchange_weak(now, latest.time)) break;
   return latest;
 }
 

@@ -2,8 +2,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
-
-#include "plait/bootstrap.hpp"
+#include <span>
 
 namespace plait {
 
@@ -18,10 +17,15 @@ struct Birth {
   std::uint64_t time = 0;   // by Lamport's clock (1978), which ticks with each creation
   std::uint64_t token = 0;  // random: tells apart what several threads make at the same time
 
+  /// For memory that the communicator's ranks allocate together: another number for each `use`.
+  std::uint64_t token_of(unsigned use) const { return token + (std::uint64_t{use} << 32); }
+
   friend auto operator<=>(const Birth&, const Birth&) = default;
 };
 
-/// Collective.
-Birth agree_on_birth(Bootstrap& bootstrap);
+/// This rank's proposal, which it sends to all ranks of the communicator.
+Birth propose_birth();
+/// The one that all ranks agree on, of the proposals of all.
+Birth settle_birth(std::span<const Birth> proposals);
 
 }  // namespace plait

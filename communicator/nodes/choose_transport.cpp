@@ -31,7 +31,6 @@ detail::Secret draw_secret() {
   return secret;
 }
 
-enum class Net : std::uint8_t { sockets, plugin, mpi };
 constexpr std::array names{"sockets", "plugin", "mpi"};
 
 /// The kind that this rank's environment asks for.
@@ -80,37 +79,10 @@ std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>
                                           });
 }
 
-/// What a rank's environment asks for, and where it would listen.
-struct Wish {
-  Net net = Net::sockets;
-  bool checks = false;
-  DirectMemory direct_memory = DirectMemory::none;
-  std::array<char, 40> boot{};  // its machine
-  std::uint64_t network = 0;    // its namespace there
-  detail::Endpoint address{};
-  detail::Secret secret{};  // that of rank 0 counts
-
-  static Wish own() {
-    Wish wish{
-        .net = wanted_net(),
-        .checks = wants_check(),
-        .direct_memory = static_cast<DirectMemory>(environment_integer("PLAIT_NET_GDR", -1, 0, 1))};
-    if (wish.net != Net::sockets) return wish;
-    wish.boot = as_text<decltype(wish.boot)>(boot_id());
-    wish.network = network_space();
-    wish.address = detail::choose_own_address();
-    wish.secret = draw_secret();
-    return wish;
-  }
-  bool has_one_network_with(const Wish& other) const {
-    return boot == other.boot && network == other.network;
-  }
-};
-
 /// The loopback device leads to no other network. All ranks throw the same.
-void require_reachable(const std::vector<Wish>& wishes, const Nodes& nodes) {
+void require_reachable(std::span<const NetWish> wishes, const Nodes& nodes) {
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    const auto stranger = std::find_if(wishes.begin(), wishes.end(), [&](const Wish& other) {
+    const auto stranger = std::find_if(wishes.begin(), wishes.end(), [&](const NetWish& other) {
       return !other.has_one_network_with(wishes[rank]);
     });
     if (!detail::is_loopback(wishes[rank].address) || stranger == wishes.end()) continue;
@@ -139,10 +111,23 @@ std::unique_ptr<transport::Transport> make_sockets(const detail::Secret& secret,
 
 }  // namespace
 
+NetWish NetWish::own() {
+  NetWish wish{
+      .net = wanted_net(),
+      .checks = wants_check(),
+      .direct_memory = static_cast<DirectMemory>(environment_integer("PLAIT_NET_GDR", -1, 0, 1))};
+  if (wish.net != Net::sockets) return wish;
+  wish.boot = as_text<decltype(wish.boot)>(boot_id());
+  wish.network = network_space();
+  wish.address = detail::choose_own_address();
+  wish.secret = draw_secret();
+  return wish;
+}
+
 ChosenTransport choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
+                                 std::span<const NetWish> wishes,
                                  const std::shared_ptr<Backend>& backend, int threads) {
-  const std::vector<Wish> wishes = gather_agreed(bootstrap, connecting_nodes, Wish::own);
-  const Wish& wish = wishes[static_cast<std::size_t>(bootstrap.rank())];
+  const NetWish& wish = wishes[static_cast<std::size_t>(bootstrap.rank())];
   const auto require_equal = [&](const char* what, auto value_of) {
     for (std::size_t rank = 1; rank < wishes.size(); ++rank)
       if (const std::string_view has = value_of(wishes[rank]); has != value_of(wishes[0]))
@@ -150,33 +135,31 @@ ChosenTransport choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
                     fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 {}",
                                 connecting_nodes, what, rank, has, value_of(wishes[0])));
   };
-  require_equal("PLAIT_NET or PLAIT_NET_PLUGIN", [](const Wish& one) {
+  require_equal("PLAIT_NET or PLAIT_NET_PLUGIN", [](const NetWish& one) {
     return std::string_view(names[static_cast<std::size_t>(one.net)]);
   });
-  require_equal("PLAIT_NET_CHECK",
-                [](const Wish& one) { return std::string_view(one.checks ? "crc32c" : "none"); });
-  require_equal("PLAIT_NET_GDR", [](const Wish& one) {
+  require_equal("PLAIT_NET_CHECK", [](const NetWish& one) {
+    return std::string_view(one.checks ? "crc32c" : "none");
+  });
+  require_equal("PLAIT_NET_GDR", [](const NetWish& one) {
     return std::string_view(one.direct_memory == DirectMemory::none  ? "unset"
                             : one.direct_memory == DirectMemory::off ? "0"
                                                                      : "1");
   });
   const bool is_of_sockets = wish.net == Net::sockets;
   if (is_of_sockets) require_reachable(wishes, nodes);
-  std::unique_ptr<transport::Transport> transport;
-  agree(bootstrap, connecting_nodes, [&] {
-    switch (wish.net) {
-      case Net::sockets:
-        transport = make_sockets(wishes[0].secret, threads, wish.address);
-        break;
+  const auto make = [&bootstrap, backend, threads, net = wish.net, address = wish.address,
+                     secret = wishes[0].secret] {
+    switch (net) {
       case Net::plugin:
-        transport = make_plugin(backend);
-        break;
+        return make_plugin(backend);
       case Net::mpi:
-        transport = make_over_mpi(bootstrap);
-        break;
+        return make_over_mpi(bootstrap);
+      default:
+        return make_sockets(secret, threads, address);
     }
-  });
-  return {std::move(transport), wish.checks, wish.direct_memory};
+  };
+  return {make, wish.checks, wish.direct_memory};
 }
 
 }  // namespace plait

@@ -12,7 +12,6 @@
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
 #include "bootstrap/agreement.hpp"
-#include "communicator/nodes/choose_transport.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "plait/error.hpp"
@@ -78,8 +77,8 @@ transport::MemoryKind device_memory_kind(BackendKind backend) {
 std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backend,
                                           Bootstrap& bootstrap, const Nodes& nodes,
                                           const ChannelMemory& memory, SymmetricHeap& heap,
-                                          const ChosenTransport& chosen) {
-  transport::Transport& transport = *chosen.transport;
+                                          const ChosenTransport& chosen,
+                                          std::unique_ptr<transport::Transport>& transport) {
   const DirectMemory wanted = chosen.direct_memory;
   const bool may_want = backend->info().backend != BackendKind::host && !chosen.is_checked;
   if (wanted == DirectMemory::on && chosen.is_checked)
@@ -93,8 +92,10 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
     return memory.first(owner, peer) * memory.bytes;
   };
   try {
-    agree(bootstrap, connecting_nodes,
-          [&] { require_device_memory(backend->info(), transport.properties()); });
+    agree(bootstrap, connecting_nodes, [&] {
+      transport = chosen.make();
+      require_device_memory(backend->info(), transport->properties());
+    });
     auto range = heap.allocate_range(bytes, connecting_nodes, Commit::on_touch, [&](int peer) {
       return std::vector<StandIn>{{.offset = lane_at(peer, rank), .bytes = lane_bytes}};
     });
@@ -103,13 +104,13 @@ std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backen
       int peer = 0;
       while (nodes.is_here(peer)) ++peer;
       transport::try_to_register(
-          transport, std::span(window->peer(peer, lane_at(peer, rank)), lane_bytes),
+          *transport, std::span(window->peer(peer, lane_at(peer, rank)), lane_bytes),
           std::span(window->local(), bytes), device_memory_kind(backend->info().backend));
     });
     return window;
   } catch (const Error& error) {
     if (wanted == DirectMemory::on || is_fatal(error.code())) throw;
-    if (rank == 0 && transport.properties().device_memory)
+    if (rank == 0 && transport != nullptr && transport->properties().device_memory)
       log::info("chunks between nodes lie in host memory: {}", error.what());
     return nullptr;
   }
@@ -127,35 +128,33 @@ void add_device_slots(transport::Lane& lane, const Window& slots, int rank,
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                            const Nodes& nodes, const Topology& topology,
-                           const WishedNetwork& wished, const Grant& channels, SymmetricHeap& heap)
+                           std::span<const NetWish> wishes, const WishedNetwork& wished,
+                           const Grant& channels, SymmetricHeap& heap, std::uint64_t token)
     : backend_(backend) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
-  ChosenTransport chosen =
-      choose_transport(bootstrap, nodes, backend, network_threads(*backend, nodes));
-  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, chosen);
+  const ChosenTransport chosen =
+      choose_transport(bootstrap, nodes, wishes, backend, network_threads(*backend, nodes));
+  std::unique_ptr<transport::Transport> transport;
+  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, chosen, transport);
   struct Introduction {
     transport::Address address;
     NetworkDevice device;
   };
   const auto introductions = gather_agreed(bootstrap, connecting_nodes, [&] {
-    notes_ = allocate_pinned<ChunkNote>(backend,
-                                        Channels::count(ranks, memory.all_blocks()) * chunk_notes);
-    place_lanes(rank, nodes, memory, channels, chosen.is_checked);
-    server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, lanes_,
-                                             notes_.get());
-    proxy_ = std::make_unique<transport::Proxy>(std::move(chosen.transport), rank);
-    place_tables(backend, nodes, topology);
+    agree_here(nodes, connecting_nodes, [&] {
+      notes_ = allocate_pinned<ChunkNote>(
+          backend, Channels::count(ranks, memory.all_blocks()) * chunk_notes);
+      place_lanes(rank, nodes, memory, channels, chosen.is_checked);
+      server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, lanes_,
+                                               notes_.get());
+      if (transport == nullptr) transport = chosen.make();
+      proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
+      place_tables(backend, nodes, topology);
+    });
+    share_node_window(rank, topology, heap, token);
     return Introduction{proxy_->address(), NetworkDevice::of(proxy_->properties())};
   });
-  const Resources here = node_channel_memory(topology).resources().resources;
-  const std::size_t window_bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
-  node_window_ = std::make_shared<Window>(
-      backend, heap.allocate_range(window_bytes, connecting_nodes, Commit::on_touch), rank,
-      window_bytes, 0);
-  setting_.channels = {.scratch = node_window_->view(),
-                       .signals = node_window_->view().at(here.scratch_bytes),
-                       .counters = counters_.get()};
   setting_.notes = notes_.get();
   setting_.signals = server_->signals();
   if (device_slots_) setting_.device_slots = device_slots_->view();
@@ -166,6 +165,18 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   network_ = network_of(devices, wished);
   for (const transport::Lane& lane : lanes_)
     addresses_.push_back(introductions[static_cast<std::size_t>(lane.peer)].address);
+}
+
+void NodeChannels::share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
+                                     std::uint64_t token) {
+  const Resources here = node_channel_memory(topology).resources().resources;
+  const std::size_t bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
+  node_window_ = std::make_shared<Window>(
+      backend_, heap.allocate_here(bytes, token, connecting_nodes, Commit::on_touch), rank, bytes,
+      0);
+  setting_.channels = {.scratch = node_window_->view(),
+                       .signals = node_window_->view().at(here.scratch_bytes),
+                       .counters = counters_.get()};
 }
 
 void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "algorithms/contract/algorithm.hpp"
 #include "backends/device/channel_words.hpp"
 #include "bootstrap/nodes.hpp"
+#include "communicator/nodes/choose_transport.hpp"
 #include "communicator/nodes/network_device.hpp"
 #include "communicator/nodes/window_server.hpp"
 #include "plait/bootstrap.hpp"
@@ -22,11 +24,13 @@ namespace plait {
 
 class NodeChannels {
  public:
-  /// Collective. `channels`: the memory of the channels between nodes, which outlives this object,
-  /// as `nodes` does. `heap`: of memory that the ranks of a node share, with all windows.
+  /// Collective. `wishes`: those of all ranks. `channels`: the memory of the channels between
+  /// nodes, which outlives this object, as `nodes` does. `heap`: of memory that the ranks of a node
+  /// share, with all windows. `token`: as for `SymmetricHeap::allocate_here`.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
-               const Topology& topology, const WishedNetwork& wished, const Grant& channels,
-               SymmetricHeap& heap);
+               const Topology& topology, std::span<const NetWish> wishes,
+               const WishedNetwork& wished, const Grant& channels, SymmetricHeap& heap,
+               std::uint64_t token);
   /// Waits until everything that kernels have published is on its way.
   ~NodeChannels();
   NodeChannels(const NodeChannels&) = delete;
@@ -62,6 +66,9 @@ class NodeChannels {
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
+  /// The memory by which the ranks of a node meet, as a step of `agree_by_node`.
+  void share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
+                         std::uint64_t token);
   void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory, const Grant& channels,
                    bool is_checked);
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,

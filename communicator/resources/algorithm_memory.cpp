@@ -156,14 +156,14 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
 namespace {
 
 /// A window in host memory of ranks on several nodes. Of the copies on other nodes, this rank uses
-/// the slots and the words of its channels to them.
+/// the slots and the words of its channels to them. Collective over the ranks of this node.
 std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
-                                      const Nodes& nodes, std::size_t bytes,
+                                      const Nodes& nodes, std::size_t bytes, std::uint64_t token,
                                       const MemoryLayout::Place& channels,
                                       const ChannelMemory& memory, const char* what) {
   std::shared_ptr<Backend> own = backend;
   if (backend->info().backend != BackendKind::host)
-    agree(bootstrap, what, [&] {
+    agree_here(nodes, what, [&] {
       own = backend->again();
       own->use_host_memory();
     });
@@ -171,7 +171,7 @@ std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, B
   const std::size_t lane = memory.lane();
   auto range =
       SymmetricHeap(own, bootstrap, &nodes)
-          .allocate_range(bytes, what, Commit::on_touch, [&](int peer) {
+          .allocate_here(bytes, token, what, Commit::on_touch, [&](int peer) {
             const std::size_t first = memory.first(peer, rank);
             return std::vector<StandIn>{
                 {channels.scratch + first * memory.bytes, lane * memory.bytes},
@@ -183,8 +183,8 @@ std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, B
 }  // namespace
 
 AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
-                                 const Nodes& nodes, Bootstrap& in_calls, SymmetricHeap& heap,
-                                 const Topology& topology,
+                                 const Nodes& nodes, std::uint64_t token, Bootstrap& in_calls,
+                                 SymmetricHeap& heap, const Topology& topology,
                                  const std::vector<const Algorithm*>& algorithms)
     : backend_(backend),
       in_calls_(in_calls),
@@ -198,7 +198,7 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
                      [](const Algorithm* algorithm) { return algorithm->spans_nodes(); }) -
         algorithms.begin());
     windows_.front() =
-        between_nodes(backend, bootstrap, nodes, layout_.windows.front(),
+        between_nodes(backend, bootstrap, nodes, layout_.windows.front(), token,
                       *layout_.places[channel_user_].shared, channel_memory(topology), what);
   } else {
     windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
@@ -225,11 +225,11 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     std::size_t count = 0;
     for (const MemoryLimit& limit : backend->memory_limits())
       if (count < mine.size()) mine[count++] = limit.id;
-    const auto of_all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
-    for (const int rank : nodes.ranks_here())
-      for (const std::uint64_t id : of_all[static_cast<std::size_t>(rank)]) ++ranks_under_[id];
+    Bootstrap& here = nodes.group_here();
+    for (const auto& of_rank : on_behalf_of(here, what, [&] { return here.all_gather(mine); }))
+      for (const std::uint64_t id : of_rank) ++ranks_under_[id];
   }
-  agree(bootstrap, "allocating counters", [&] {
+  agree_here(nodes, "allocating counters", [&] {
     counters_ = allocate_zeroed<std::uint32_t>(backend, layout_.local / word);
     std::vector<std::int32_t> in_order(static_cast<std::size_t>(bootstrap.size()));
     std::iota(in_order.begin(), in_order.end(), 0);

@@ -63,11 +63,11 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
 /// its rank checks that there is room for them on all ranks that share the same memory.
 class AlgorithmMemory {
  public:
-  /// Collective. `in_calls`: the bootstrap through which ranks meet inside a call; it outlives this
-  /// object.
+  /// A step of `agree_by_node`. `token`: as for `SymmetricHeap::allocate_here`. `in_calls`: the
+  /// bootstrap through which ranks meet inside a call; it outlives this object.
   AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, const Nodes& nodes,
-                  Bootstrap& in_calls, SymmetricHeap& heap, const Topology& topology,
-                  const std::vector<const Algorithm*>& algorithms);
+                  std::uint64_t token, Bootstrap& in_calls, SymmetricHeap& heap,
+                  const Topology& topology, const std::vector<const Algorithm*>& algorithms);
 
   /// The memory for a launch of `blocks` blocks. Collective unless `has_all_of(algorithm)`; then
   /// all ranks throw the same Error(out_of_memory) if one runs out. Otherwise only this rank throws

@@ -59,8 +59,8 @@ void Faults::interrupt_waits() {
   own_.for_each_group([this](Bootstrap& group) {
     BootstrapHooks::set_interrupt(group, [this] { look_and_throw(); });
   });
-  own_.in_calls.set_timeout(own_.settings.timeout);
-  BootstrapHooks::set_interrupt(own_.in_calls, [this] {
+  own_.in_calls->set_timeout(own_.settings.timeout);
+  BootstrapHooks::set_interrupt(*own_.in_calls, [this] {
     own_.watchdog->look();
     throw_told();
   });

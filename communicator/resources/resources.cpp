@@ -45,22 +45,35 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
     : bootstrap(std::move(b)),
       creating(std::in_place, *bootstrap, "creating a communicator"),
       made_with(options),
-      settings(agree_on_settings(*bootstrap, options)),
-      nodes(*bootstrap),
-      backend(open_device(*bootstrap, nodes, options, settings,
-                          parent != nullptr ? parent->backend.get() : nullptr, host)),
+      settings(agree_on_settings(*bootstrap, options, parent != nullptr)),
+      nodes(*bootstrap, settings.places),
+      found(open_devices(*bootstrap, nodes, options, settings,
+                         parent != nullptr ? parent->backend.get() : nullptr, host)),
+      backend(std::move(found.backend)),
       counted(*backend),
       heap(backend, *bootstrap, nodes.are_several() ? &nodes : nullptr),
-      birth(agree_on_birth(*bootstrap)),
-      selector(make_selector(*this, discover_topology(*bootstrap, nodes, *backend, settings))),
-      board(std::make_shared<Board>(*bootstrap, nodes)),
-      in_calls(board->desks(), bootstrap->rank()) {
-  agree(*bootstrap, "loading kernels", [&] { backend->load_kernels(); });
-  memory = std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, in_calls, heap,
-                                             selector.topology(), algorithms.all());
-  if (!nodes.are_several()) return;
-  auto channels = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
-                                                 settings.network, memory->channels(), heap);
+      birth(found.birth),
+      selector(make_selector(*this, found.topology)) {
+  const auto share_memory = [&] {  // of the ranks of this node
+    board = std::make_shared<Board>(*bootstrap, nodes, birth.token_of(0), found.processes);
+    in_calls.emplace(board->desks(), rank());
+    agree_here(nodes, "loading kernels", [&] { backend->load_kernels(); });
+    memory =
+        std::make_unique<AlgorithmMemory>(backend, *bootstrap, nodes, birth.token_of(1), *in_calls,
+                                          heap, selector.topology(), algorithms.all());
+    found = {};
+  };
+  if (!nodes.are_several()) {
+    share_memory();
+    return;
+  }
+  const auto wishes = gather_agreed(*bootstrap, connecting_nodes, [&] {
+    share_memory();
+    return NetWish::own();
+  });
+  auto channels =
+      std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(), wishes,
+                                     settings.network, memory->channels(), heap, birth.token_of(2));
   selector.set_network(channels->network());
   other_nodes = std::make_unique<OtherNodes>(std::move(channels), nodes, *board, rank());
 }

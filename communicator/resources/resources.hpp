@@ -62,14 +62,15 @@ class CommunicatorResources {
   const CommunicatorOptions made_with;
   const CommunicatorSettings settings;
   Nodes nodes;
+  Discovery found;  // what follows is made of it
   const std::shared_ptr<Backend> backend;
   CommunicatorOnDevice counted;
   SymmetricHeap heap;  // of this node's ranks
   const AlgorithmList algorithms;
   const Birth birth;
   Selector selector;
-  const std::shared_ptr<Board> board;
-  CallBootstrap in_calls;
+  std::shared_ptr<Board> board;
+  std::optional<CallBootstrap> in_calls;
   std::unique_ptr<AlgorithmMemory> memory;
   std::shared_ptr<BlockLog> log;  // null: PLAIT_PROGRESS=0
   std::unique_ptr<Trace> trace;   // null: no PLAIT_TRACE

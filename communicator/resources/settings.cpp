@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -57,7 +58,10 @@ CommunicatorSettings read_settings(const CommunicatorOptions& options) {
       .calibration = calibration_wish(),
       .tuning = load_tuning_file(),
       .trace = environment("PLAIT_TRACE"),
-      .ring = {}};
+      .ring = {},
+      .backend = {},
+      .fewest_devices = {},
+      .places = {}};
   if (const auto ring = environment("PLAIT_RING")) settings.ring = parse_ring(*ring);
   if (settings.trace && !settings.progress)
     throw Error(ErrorCode::invalid_argument,
@@ -72,6 +76,21 @@ CommunicatorSettings read_settings(const CommunicatorOptions& options) {
                     format_bytes(WorkRing::most_bytes)));
   static_cast<void>(log::level());  // so an unknown level is an error here, not in a later call
   return settings;
+}
+
+/// The target that the options or else PLAIT_BACKEND ask for. Throws if the options are wrong.
+std::optional<BackendKind> wanted_backend(const CommunicatorOptions& options) {
+  constexpr std::size_t kinds = gpu_targets.size() + 1;
+  if (options.backend && static_cast<std::size_t>(*options.backend) >= kinds)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is no backend: they are 0 to {}",
+                            static_cast<int>(*options.backend), kinds - 1));
+  if (options.device < -1)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is no device: they are numbered from 0, and -1 is the default",
+                            options.device));
+  const auto name = environment("PLAIT_BACKEND");
+  return name && !options.backend ? parse_backend(*name) : options.backend;
 }
 
 /// Those that ranks must have in common.
@@ -90,18 +109,34 @@ std::string compared(const CommunicatorSettings& settings) {
 
 }  // namespace
 
-CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options) {
+CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options,
+                                       bool is_part) {
   if (options.timeout) bootstrap.set_timeout(*options.timeout);
-  // Alone, because another version of the library may go on with another exchange.
-  require_equal_texts<1>(bootstrap, [] { return std::array{Compared{"version", PLAIT_VERSION}}; });
   CommunicatorSettings settings{};
-  require_equal_texts<3>(bootstrap, [&] {
+  struct Facts {
+    Nodes::Place place;
+    std::array<int, gpu_targets.size()> devices;
+  };
+  const auto facts = require_equal_texts<5, Facts>(bootstrap, [&](Facts& mine) {
     settings = read_settings(options);
+    if (!is_part) settings.backend = wanted_backend(options);
+    mine.place = Nodes::Place::of(bootstrap);
+    for (std::size_t i = 0; i < gpu_targets.size(); ++i)
+      mine.devices[i] = settings.backend || is_part ? 0 : device_count(gpu_targets[i]);
     return std::array{
+        Compared{"version", PLAIT_VERSION},
         Compared{"the algorithms of programs and plug-ins", added_algorithms()},
         Compared{"settings", compared(settings)},
-        Compared{"the rules of PLAIT_TUNING", settings.tuning ? settings.tuning->text : "no file"}};
+        Compared{"the rules of PLAIT_TUNING", settings.tuning ? settings.tuning->text : "no file"},
+        Compared{"backend",
+                 std::string(settings.backend ? name_of(*settings.backend) : "no preference")}};
   });
+  settings.fewest_devices = facts.front().devices;
+  for (const Facts& of_rank : facts) {
+    settings.places.push_back(of_rank.place);
+    for (std::size_t i = 0; i < gpu_targets.size(); ++i)
+      settings.fewest_devices[i] = std::min(settings.fewest_devices[i], of_rank.devices[i]);
+  }
   bootstrap.set_timeout(settings.timeout);
   return settings;
 }

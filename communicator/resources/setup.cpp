@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "algorithms/contract/work_ring.hpp"
@@ -26,7 +28,6 @@
 #include "core/process.hpp"
 #include "core/text.hpp"
 #include "plait/error.hpp"
-#include "plait/version.hpp"
 #include "symm_mem/window.hpp"
 
 namespace plait {
@@ -38,47 +39,68 @@ std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
 }
 
 /// A rank's device, and the process that uses it.
-struct Place {
-  int node;
+struct OfDevice {
   GatheredText id;  // unique on the node
   std::uint64_t process;
+  ProcessFacts facts;
 };
 
-/// The two lowest ranks that name the same device, if any. `of_one_process`: only if they are in
-/// one process.
-std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<Place>& places,
+/// The devices of this node's ranks, once each has opened its own.
+struct OpenDevices {
+  std::shared_ptr<Backend> backend;  // this rank's
+  std::vector<OfDevice> of_ranks;
+};
+
+/// Opens this rank's device by `open`. A step of `agree_by_node`.
+template <class Open>
+OpenDevices open_here(const Nodes& nodes, Open open) {
+  OpenDevices devices;
+  devices.of_ranks = gather_agreed(
+      nodes.group_here(), "opening the devices",
+      [&] {
+        devices.backend = open();
+        return OfDevice{as_text<GatheredText>(devices.backend->info().id), process_number(),
+                        devices.backend->process_facts()};
+      },
+      &nodes.ranks_here());
+  return devices;
+}
+
+/// The two lowest of a node's ranks that name the same device, if any. `of_one_process`: only if
+/// they are in one process.
+std::optional<std::pair<std::size_t, std::size_t>> sharing(const std::vector<OfDevice>& devices,
                                                            bool of_one_process) {
-  for (std::size_t b = 1; b < places.size(); ++b)
+  for (std::size_t b = 1; b < devices.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
-      if (places[a].node == places[b].node && places[a].id == places[b].id &&
-          (!of_one_process || places[a].process == places[b].process))
+      if (devices[a].id == devices[b].id &&
+          (!of_one_process || devices[a].process == devices[b].process))
         return std::pair{a, b};
   return std::nullopt;
 }
 
-/// The reason why the ranks can't use these devices together; empty if they can. Threads may not
-/// share a GPU even where processes may: threads have the default stream in common, and kernels in
-/// one stream run one after another, so kernels that wait for each other would never meet.
-std::string why_not_together(Bootstrap& bootstrap, const Backend& backend, bool may_share) {
-  const std::string& id = backend.info().id;
-  const std::string_view kind = name_of(backend.info().backend);
-  const auto places = gather(bootstrap, Place{.node = bootstrap.node(),
-                                              .id = as_text<GatheredText>(id),
-                                              .process = process_number()});
-  if (const auto shared = sharing(places, may_share))
-    return fmt::format("ranks {} and {} {}share {} device {}", shared->first, shared->second,
-                       may_share ? "are threads of one process and " : "", kind, id);
-  if (const auto shared = sharing(places, false); shared && bootstrap.rank() == 0)
+/// The reason why the ranks of a node can't use these devices together; empty if they can. Threads
+/// may not share a GPU even where processes may: threads have the default stream in common, and
+/// kernels in one stream run one after another, so kernels that wait for each other would never
+/// meet.
+std::string why_not_together(const Nodes& nodes, const OpenDevices& devices, bool may_share) {
+  const std::string& id = devices.backend->info().id;
+  const std::string_view kind = name_of(devices.backend->info().backend);
+  const std::vector<int>& ranks = nodes.ranks_here();
+  if (const auto shared = sharing(devices.of_ranks, may_share))
+    return fmt::format("ranks {} and {} {}share {} device {}", ranks[shared->first],
+                       ranks[shared->second], may_share ? "are threads of one process and " : "",
+                       kind, id);
+  if (const auto shared = sharing(devices.of_ranks, false); shared && nodes.local_rank() == 0)
     log::warn(
         "ranks {} and {} share one {} device, as PLAIT_SHARE_DEVICES=1 permits: they take turns, "
         "which is slow, unless a service such as NVIDIA's MPS joins their work (tools/mps-run.sh)",
-        shared->first, shared->second, kind);
+        ranks[shared->first], ranks[shared->second], kind);
   return {};
 }
 
 /// The device of this thread's last communicator, per target; -1: none. So a communicator over a
 /// part of the ranks gets the device that the rank already has, not that of its new number.
-thread_local std::array<int, 3> thread_device = {-1, -1, -1};
+thread_local std::array<int, gpu_targets.size() + 1> thread_device = {-1, -1, -1};
 int& device_of_thread(BackendKind kind) { return thread_device[static_cast<std::size_t>(kind)]; }
 
 std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, int wanted) {
@@ -92,21 +114,39 @@ std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, 
   return open_backend(kind, ordinal);
 }
 
-/// The first GPU target on which every rank has its own device, or one that it may share. Null if
-/// there is none.
-std::shared_ptr<Backend> find_gpu(Bootstrap& bootstrap, int device, bool may_share) {
-  for (const BackendKind kind : {BackendKind::cuda, BackendKind::hip}) {
-    const int mine = device_count(kind);
-    const auto counts = gather(bootstrap, mine);
-    if (*std::min_element(counts.begin(), counts.end()) == 0) continue;
-    std::shared_ptr<Backend> backend;
-    agree(bootstrap, "opening the devices", [&] { backend = open_for(bootstrap, kind, device); });
-    const std::string why_not = why_not_together(bootstrap, *backend, may_share);
-    if (why_not.empty()) return backend;
+/// The GPU of this target that each rank opens. Collective. `why_not`: why the ranks of a node
+/// can't use theirs together, the same on all ranks; empty if they can.
+OpenDevices open_gpus(Bootstrap& bootstrap, const Nodes& nodes, BackendKind kind, int device,
+                      bool may_share, std::string& why_not) {
+  OpenDevices devices;
+  const auto reasons = gather_agreed(bootstrap, creating_communicator, [&] {
+    devices = open_here(nodes, [&] { return open_for(bootstrap, kind, device); });
+    return as_text<GatheredText>(why_not_together(nodes, devices, may_share));
+  });
+  for (const GatheredText& reason : reasons)
+    if (why_not.empty()) why_not = reason.data();
+  return devices;
+}
+
+/// The GPUs that are asked for or, if no target is, those of the first one on which every rank has
+/// its own, or one that it may share. No backend: the ranks run on the host.
+OpenDevices choose_gpus(Bootstrap& bootstrap, const Nodes& nodes, int device,
+                        const CommunicatorSettings& settings) {
+  for (std::size_t i = 0; i < gpu_targets.size(); ++i) {
+    const BackendKind kind = gpu_targets[i];
+    if (settings.backend ? *settings.backend != kind : settings.fewest_devices[i] == 0) continue;
+    std::string why_not;
+    OpenDevices devices =
+        open_gpus(bootstrap, nodes, kind, device, settings.share_devices, why_not);
+    if (why_not.empty()) return devices;
+    if (settings.backend)
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));
     if (bootstrap.rank() == 0)
       log::warn("{}, so all ranks run on the host target; start one rank per GPU", why_not);
   }
-  return nullptr;
+  return {};
 }
 
 /// Decides where symmetric memory lies, once the devices of all ranks are open; not for the host
@@ -143,44 +183,13 @@ void choose_memory(Bootstrap& all, const Nodes& nodes, const std::shared_ptr<Bac
   if (reach == 0) backend->use_host_memory();
 }
 
-std::shared_ptr<Backend> open_chosen(Bootstrap& bootstrap, const CommunicatorOptions& options,
-                                     bool may_share, HostDevices host) {
-  std::optional<BackendKind> wanted = options.backend;
-  require_equal_texts<1>(bootstrap, [&] {
-    if (wanted && static_cast<std::size_t>(*wanted) >= thread_device.size())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is no backend: they are 0 to {}", static_cast<int>(*wanted),
-                              thread_device.size() - 1));
-    if (options.device < -1)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is no device: they are numbered from 0, and -1 is the default",
-                              options.device));
-    if (const auto name = environment("PLAIT_BACKEND"); name && !wanted)
-      wanted = parse_backend(*name);
-    return std::array{
-        Compared{"backend", std::string(wanted ? name_of(*wanted) : "no preference")}};
-  });
-  if (!wanted) {
-    if (auto gpu = find_gpu(bootstrap, options.device, may_share)) return gpu;
-    wanted = BackendKind::host;
-  }
-  std::shared_ptr<Backend> backend;
-  agree(bootstrap, "opening the devices", [&] {
-    if (*wanted == BackendKind::host && host == HostDevices::one_per_rank &&
-        options.device >= bootstrap.local_size())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("host device {} does not exist: the host target has one for each "
-                              "rank of the node, 0 to {}",
-                              options.device, bootstrap.local_size() - 1));
-    backend = open_for(bootstrap, *wanted, options.device);
-  });
-  if (*wanted == BackendKind::host) return backend;
-  if (const std::string why_not = why_not_together(bootstrap, *backend, may_share);
-      !why_not.empty())
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{}: start at most one rank per GPU, or set PLAIT_BACKEND=host", why_not));
-  return backend;
+std::shared_ptr<Backend> open_host(const Bootstrap& bootstrap, int device, HostDevices host) {
+  if (host == HostDevices::one_per_rank && device >= bootstrap.local_size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("host device {} does not exist: the host target has one for each rank "
+                            "of the node, 0 to {}",
+                            device, bootstrap.local_size() - 1));
+  return open_for(bootstrap, BackendKind::host, device);
 }
 
 /// One rank's part of the topology.
@@ -190,7 +199,26 @@ struct OfRank {
   bool commits_on_touch;
   GatheredText architecture, device;
   int node;
+  double turns;  // that the ranks of the node take, as of `take_turns`
+  std::int32_t pid;
+  Birth birth;
 };
+
+OfRank this_rank(Backend& backend, const Nodes& nodes, const std::vector<OfDevice>& here) {
+  std::vector<ProcessFacts> processes;
+  for (const OfDevice& device : here) processes.push_back(device.facts);
+  backend.meet(processes);
+  const DeviceInfo& info = backend.info();
+  return {.facts = info.facts,
+          .process = process_number(),
+          .commits_on_touch = backend.commits_on_touch(),
+          .architecture = as_text<GatheredText>(info.architecture),
+          .device = as_text<GatheredText>(info.id),
+          .node = nodes.here(),
+          .turns = host::turns_of(processes, info.facts.units * info.facts.block_threads),
+          .pid = static_cast<std::int32_t>(getpid()),
+          .birth = propose_birth()};
+}
 
 /// True if scratch memory may be allocated in the calls that need it, in which all ranks then meet.
 /// If memory costs nothing until it is touched, nothing would be gained. If two ranks are in one
@@ -212,72 +240,35 @@ int most_on_one_device(const std::vector<OfRank>& ranks) {
   return most;
 }
 
-}  // namespace
-
-void remember_device(const Backend& backend) {
-  device_of_thread(backend.info().backend) = backend.info().ordinal;
-}
-
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
-                                     const CommunicatorOptions& options,
-                                     const CommunicatorSettings& settings, const Backend* parent,
-                                     HostDevices host) {
-  std::shared_ptr<Backend> backend;
-  if (parent == nullptr) backend = open_chosen(bootstrap, options, settings.share_devices, host);
-  else agree(bootstrap, "opening the devices", [&] { backend = parent->again(); });
-  // If all ranks of the parent reach each other's memory, so do those of a part.
-  const bool is_known =
-      parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
-  if (backend->info().backend != BackendKind::host && !is_known)
-    choose_memory(bootstrap, nodes, backend, settings.peer_access);
-  return backend;
-}
-
-Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& backend,
-                           const CommunicatorSettings& settings) {
-  const auto processes = gather(bootstrap, backend.process_facts());
-  const auto of_ranks = [&](const std::vector<int>& some) {
-    std::vector<ProcessFacts> those;
-    for (const int rank : some) those.push_back(processes[static_cast<std::size_t>(rank)]);
-    return those;
-  };
-  backend.meet(of_ranks(nodes.ranks_here()));
-  const DeviceInfo& info = backend.info();
-  const auto ranks =
-      gather(bootstrap, OfRank{info.facts, process_number(), backend.commits_on_touch(),
-                               as_text<GatheredText>(info.architecture),
-                               as_text<GatheredText>(info.id), nodes.here()});
+/// What the facts of all ranks come to; without what more exchanges find.
+Topology topology_of(const DeviceInfo& info, const Nodes& nodes, const std::vector<OfRank>& ranks) {
   const auto weakest = [](const DeviceFacts& facts, const OfRank& rank) {
     return weaker(facts, rank.facts);
   };
   Topology topology{std::accumulate(ranks.begin(), ranks.end(), info.facts, weakest)};
   topology.backend = info.backend;
-  topology.ranks = bootstrap.size();
+  topology.ranks = static_cast<int>(ranks.size());
   topology.nodes = nodes.count();
-  double turns = 1;
   for (int node = 0; node < nodes.count(); ++node) {
     const int size = static_cast<int>(nodes.ranks(node).size());
     topology.rails = node == 0 ? size : std::min(topology.rails, size);
     topology.node_ranks = std::max(topology.node_ranks, size);
-    turns = std::max(turns, host::turns_of(of_ranks(nodes.ranks(node)),
-                                           topology.units * topology.block_threads));
   }
   const bool mixed = std::any_of(ranks.begin(), ranks.end(), [&](const OfRank& rank) {
     return rank.architecture != ranks[0].architecture;
   });
   topology.architecture = mixed ? "mixed" : info.architecture;
+  double turns = 1;
+  for (const OfRank& rank : ranks) turns = std::max(turns, rank.turns);
   if (topology.backend == BackendKind::host) take_turns(topology, turns);
   else share_bandwidth(topology, most_on_one_device(ranks));
-  if (!nodes.are_several() && settings.ring.size() == ranks.size()) {
-    topology.ring = settings.ring;
-  } else if (!nodes.are_several() && topology.peer_access) {
-    std::vector<std::string> ids;
-    for (const OfRank& rank : ranks) ids.emplace_back(rank.device.data());
-    topology.ring = find_ring(bootstrap, backend, ids);
-  }
+  return topology;
+}
+
+/// Divides the memory that calls may use.
+void limit_memory(Topology& topology, const CommunicatorSettings& settings, bool grows) {
   const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
-  if (!nodes.are_several() && may_grow(ranks) && shares > base_scratch)
-    topology.base_limit = base_scratch;
+  if (topology.nodes == 1 && grows && shares > base_scratch) topology.base_limit = base_scratch;
   // Messages then have memory that collectives don't share. It comes on top of the default, so the
   // shares of collectives stay as they are. So does the memory of collectives that end in a
   // function, which few programs call: 256 blocks for 2 ranks, 64 for 8.
@@ -287,7 +278,51 @@ Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& ba
   std::vector<const Algorithm*> limited = AlgorithmList().all();
   if (has_more) std::erase(limited, Registry::instance().own_rows.get());
   topology.scratch_limit = scratch_within(limit, topology, limited, shares);
-  return topology;
+}
+
+}  // namespace
+
+void remember_device(const Backend& backend) {
+  device_of_thread(backend.info().backend) = backend.info().ordinal;
+}
+
+Discovery open_devices(Bootstrap& bootstrap, const Nodes& nodes, const CommunicatorOptions& options,
+                       const CommunicatorSettings& settings, const Backend* parent,
+                       HostDevices host) {
+  OpenDevices devices;
+  const auto again = [&] { return parent->again(); };
+  if (parent == nullptr) devices = choose_gpus(bootstrap, nodes, options.device, settings);
+  else if (parent->info().backend != BackendKind::host)
+    agree(bootstrap, creating_communicator, [&] { devices = open_here(nodes, again); });
+  // If all ranks of the parent reach each other's memory, so do those of a part.
+  const bool is_known =
+      parent != nullptr && parent->info().facts.peer_access && settings.peer_access;
+  if (devices.backend && !is_known)
+    choose_memory(bootstrap, nodes, devices.backend, settings.peer_access);
+  const auto ranks = gather_agreed(bootstrap, creating_communicator, [&] {
+    if (!devices.backend && parent != nullptr) devices = open_here(nodes, again);
+    else if (!devices.backend)
+      devices = open_here(nodes, [&] { return open_host(bootstrap, options.device, host); });
+    return this_rank(*devices.backend, nodes, devices.of_ranks);
+  });
+  Backend& backend = *devices.backend;
+  Topology topology = topology_of(backend.info(), nodes, ranks);
+  if (!nodes.are_several() && settings.ring.size() == ranks.size()) {
+    topology.ring = settings.ring;
+  } else if (!nodes.are_several() && topology.peer_access) {
+    std::vector<std::string> ids;
+    for (const OfRank& rank : ranks) ids.emplace_back(rank.device.data());
+    topology.ring = find_ring(bootstrap, backend, ids);
+  }
+  limit_memory(topology, settings, may_grow(ranks));
+  std::vector<std::int32_t> processes;
+  std::vector<Birth> births;
+  for (const OfRank& rank : ranks) {
+    processes.push_back(rank.pid);
+    births.push_back(rank.birth);
+  }
+  return {std::move(devices.backend), std::move(topology), settle_birth(births),
+          std::move(processes)};
 }
 
 }  // namespace plait

@@ -1,9 +1,11 @@
 // The choices that ranks make together when a communicator is created.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,12 +15,16 @@
 #include "backends/backend.hpp"
 #include "bootstrap/nodes.hpp"
 #include "communicator/calibration/calibration.hpp"
+#include "communicator/groups/birth.hpp"
 #include "communicator/nodes/network_device.hpp"
 #include "communicator/selection/tuning_file.hpp"
 #include "plait/bootstrap.hpp"
 #include "plait/communicator.hpp"
 
 namespace plait {
+
+/// In the order in which they are tried if none is asked for; then comes the host.
+inline constexpr std::array gpu_targets{BackendKind::cuda, BackendKind::hip};
 
 /// The settings of a communicator, from options and environment. Once `agree_on_settings` has
 /// returned, they are equal on all ranks, except for `progress`, `profiler_ranges` and `trace`.
@@ -34,9 +40,13 @@ struct CommunicatorSettings {
   SumOrder order;           // an option; the selector also reads PLAIT_ALGO
   WishedNetwork network;    // PLAIT_NET_LATENCY_US, PLAIT_NET_BANDWIDTH
   Calibration calibration;  // PLAIT_CALIBRATE: rules measured on this machine
-  std::optional<TuningFile> tuning;  // PLAIT_TUNING: rules for the selection
-  std::optional<std::string> trace;  // PLAIT_TRACE: the file to write a trace to
-  std::vector<int> ring;             // PLAIT_RING: the order of as many ranks; empty: not set
+  std::optional<TuningFile> tuning;    // PLAIT_TUNING: rules for the selection
+  std::optional<std::string> trace;    // PLAIT_TRACE: the file to write a trace to
+  std::vector<int> ring;               // PLAIT_RING: the order of as many ranks; empty: not set
+  std::optional<BackendKind> backend;  // the option, else PLAIT_BACKEND
+  /// Of each of `gpu_targets`, the devices of the rank that sees fewest; 0 if `backend` is given.
+  std::array<int, gpu_targets.size()> fewest_devices;
+  std::vector<Nodes::Place> places;  // of all ranks
 };
 
 /// 128 MB. For GPUs that reach each other's memory, 128 MB per peer, up to 384 MB, because a rank
@@ -50,23 +60,31 @@ constexpr std::size_t default_scratch(const Topology& topology) {
 
 /// Reads the settings. Collective. If ranks differ in them, in PLAIT_ALGO, in the text of a tuning
 /// file or in the version of the library, all ranks throw Error(mismatch), which names a rank and
-/// both texts.
-CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options);
+/// both texts. `is_part`: a part of a communicator has its device.
+CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options,
+                                       bool is_part);
 
 /// The meaning of a device's number on the host target. `one_per_rank`: there is one device per
 /// rank of the node. `named`: the number is only a name, as for the ranks of a device group.
 enum class HostDevices { one_per_rank, named };
 
-/// Opens this rank's device. Collective. The backend is `options.backend`, else PLAIT_BACKEND, else
-/// a GPU target if every rank has its own device or may share one, else the host. Symmetric memory
-/// lies in host memory if the devices don't reach each other's memory or must not use it. All ranks
-/// throw the same Error if they ask for different backends, if they share a device without
-/// permission, or if one lacks a device. `parent`: the device of the communicator that this one is
-/// a part of, or null. It is opened again, whatever the options say.
-std::shared_ptr<Backend> open_device(Bootstrap& bootstrap, const Nodes& nodes,
-                                     const CommunicatorOptions& options,
-                                     const CommunicatorSettings& settings, const Backend* parent,
-                                     HostDevices host = HostDevices::one_per_rank);
+/// What ranks know once their devices are open.
+struct Discovery {
+  std::shared_ptr<Backend> backend;  // of this rank
+  Topology topology;
+  Birth birth;
+  std::vector<std::int32_t> processes;  // the PIDs of all ranks
+};
+
+/// Opens each rank's device. Collective. The backend is that of the settings, else a GPU target if
+/// every rank has its own device or may share one, else the host. Symmetric memory lies in host
+/// memory if the devices don't reach each other's memory or must not use it. All ranks throw the
+/// same Error if they share a device without permission, if one lacks a device, or if
+/// PLAIT_SCRATCH_BYTES is too little for the algorithms. `parent`: the device of the communicator
+/// that this one is a part of, or null. It is opened again, whatever the options say.
+Discovery open_devices(Bootstrap& bootstrap, const Nodes& nodes, const CommunicatorOptions& options,
+                       const CommunicatorSettings& settings, const Backend* parent,
+                       HostDevices host = HostDevices::one_per_rank);
 
 /// Makes later communicators of this thread take the same device by default, because one over a
 /// part of the ranks numbers its ranks anew. Called once a communicator stands.
@@ -101,10 +119,5 @@ inline void take_turns(Topology& topology, double turns) {
                             &topology.packet_bandwidth, &topology.copy_bandwidth})
     *bandwidth /= std::pow(turns, 0.85);
 }
-
-/// Collective. All ranks throw the same Error if PLAIT_SCRATCH_BYTES is too little for the
-/// algorithms.
-Topology discover_topology(Bootstrap& bootstrap, const Nodes& nodes, Backend& backend,
-                           const CommunicatorSettings& settings);
 
 }  // namespace plait

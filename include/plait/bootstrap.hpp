@@ -88,6 +88,11 @@ class Bootstrap {
   /// `split` calls it on the new group, so that errors can name the ranks as the caller knows them.
   /// Local.
   void set_parent_ranks(std::vector<int> ranks) { parent_ranks_ = std::move(ranks); }
+  /// `split_by_node` where every rank knows the node of each. Collective. An implementation that
+  /// can make the group without an exchange does.
+  virtual std::unique_ptr<Bootstrap> part_of_node(const std::vector<int>& node_of_rank) {
+    return split(node_of_rank[static_cast<std::size_t>(rank())], rank());
+  }
   /// Throws if the library no longer wants to wait. Implementations call it when a call begins,
   /// every few milliseconds while it waits, and before it gives up.
   void throw_if_interrupted() const {

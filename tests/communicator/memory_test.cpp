@@ -258,6 +258,7 @@ TEST(Scratch, ThatCannotBeHadBreaksTheCommunicatorOnAllRanks) {
     if (rank == 0) bytes_left = 1000;
     comm.bootstrap().barrier();
     reduce("oneshot_ll");  // what it touches is there
+    comm.bootstrap().barrier();
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     expect_throws(
         ErrorCode::out_of_memory, [&] { reduce("ring"); }, "scratch memory of ring",

@@ -289,9 +289,9 @@ TEST(Births, AreAnOrderOfAllCommunicators) {
     auto& own = births[static_cast<std::size_t>(rank)];
     Bootstrap& all = *bootstraps[static_cast<std::size_t>(rank)];
     for (int round = 0; round < rounds; ++round) {
-      own.push_back(agree_on_birth(all));
+      own.push_back(settle_birth(all.all_gather(propose_birth())));
       const auto part = all.split(rank == round % ranks ? 1 : 0, 0);
-      const Birth of_part = agree_on_birth(*part);
+      const Birth of_part = settle_birth(part->all_gather(propose_birth()));
       EXPECT_LT(own.back(), of_part);
       all.barrier();
     }

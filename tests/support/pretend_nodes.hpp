@@ -41,16 +41,32 @@ class PretendNodes final : public Bootstrap {
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
   void all_gather(const void* in, void* out, std::size_t bytes) override {
+    ++exchanges_;
     inner_->all_gather(in, out, bytes);
   }
   void broadcast(void* data, std::size_t bytes, int root) override {
+    ++exchanges_;
     inner_->broadcast(data, bytes, root);
   }
-  void barrier() override { inner_->barrier(); }
+  void barrier() override {
+    ++exchanges_;
+    inner_->barrier();
+  }
   void abandon(const std::string& why, bool rank_lost) noexcept override {
     BootstrapHooks::abandon(*inner_, why, rank_lost);
   }
   std::unique_ptr<Bootstrap> split(int color, int key) override {
+    ++exchanges_;
+    return part_of(color, key);
+  }
+  std::unique_ptr<Bootstrap> part_of_node(const std::vector<int>& node_of_rank) override {
+    return part_of(node_of_rank[static_cast<std::size_t>(rank())], rank());
+  }
+  /// Calls in which all ranks have met, which takes the time of a message between nodes each.
+  int exchanges() const noexcept { return exchanges_; }
+
+ private:
+  std::unique_ptr<Bootstrap> part_of(int color, int key) {
     auto part = inner_->split(color, key);
     std::vector<int> nodes;
     for (const int rank : part->parent_ranks())
@@ -58,9 +74,9 @@ class PretendNodes final : public Bootstrap {
     return std::make_unique<PretendNodes>(std::move(part), std::move(nodes));
   }
 
- private:
   std::unique_ptr<Bootstrap> inner_;
   std::vector<int> nodes_of_;
+  int exchanges_ = 0;
 };
 
 /// `body(comm, arena)` on fresh communicators. `nodes`: of each rank; `capacity`: of the arenas.

@@ -2,6 +2,7 @@
 #include "communicator/fault/board.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +28,10 @@ TEST(Board, ThreadsHearOfAnotherNodeApart) {
   on_threads(4, [&](int rank) {
     const auto own = static_cast<std::size_t>(rank);
     PretendNodes bootstrap(std::move(bootstraps[own]), nodes);
-    const Nodes placed(bootstrap);
-    Board board(bootstrap, placed);
+    Bootstrap& all = bootstrap;
+    const Nodes placed(all, all.all_gather(Nodes::Place::of(all)));
+    Board board(all, placed, all.broadcast(std::uint64_t{20261130}, 0),
+                all.all_gather(static_cast<std::int32_t>(getpid())));
     const auto publish = [&](std::uint64_t from, std::uint64_t to) {
       for (std::uint64_t call = from; call <= to; ++call)
         board.publish(call, Signature::of({.count = call}, 1, {}));

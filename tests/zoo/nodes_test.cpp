@@ -37,6 +37,22 @@ class SeveralNodes : public testing::TestWithParam<Sizes> {
 /// Large enough for chunks that don't travel in frames, and for several of them.
 constexpr std::size_t many = under_tsan ? 100'003 : 200'003;
 
+/// Settings; devices; memory and wishes for a transport; addresses; the end.
+TEST_P(SeveralNodes, MeetFiveTimesForACommunicator) {
+  const int ranks = static_cast<int>(nodes_.size());
+  PLAIT_SKIP_UNLESS_RANKS_FIT(ranks);
+  auto bootstraps = make_thread_bootstraps(ranks);
+  on_threads(ranks, [&](int rank) {
+    CommunicatorOptions options = test_options();
+    if (target() != BackendKind::host) options.device = rank;
+    auto own = std::make_unique<PretendNodes>(std::move(bootstraps[static_cast<std::size_t>(rank)]),
+                                              nodes_);
+    const PretendNodes& counted = *own;
+    const Communicator comm = Communicator::create(std::move(own), options);
+    EXPECT_LE(counted.exchanges(), target() == BackendKind::host ? 5 : 10);
+  });
+}
+
 TEST_P(SeveralNodes, EveryAlgorithmGivesExactResults) {
   run([](Communicator& comm, Arena& arena) {
     for (const Subject& subject : all_algorithms())
