@@ -24,7 +24,7 @@ MPIRUN = "mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --ho
 def bench(arguments, *flags):
     command = [*MPIRUN, arguments.hosts, f"{arguments.bin}/plait-bench", "--memory", "ordinary",
                "--timing", "latency", "--algorithms", "default", *flags]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def sent():
@@ -88,6 +88,7 @@ def main():
         return inside(arguments)
     for name, value in (("PLAIT_CALIBRATE", "0"), ("PLAIT_SCRATCH_BYTES", "64M")):
         os.environ.setdefault(name, value)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     failed = False
     for shape in arguments.shapes:
         places, _, rate = shape.partition("@")

@@ -168,8 +168,12 @@ class ChannelsOfBlock {
     return state(0, peer).turns_received;
   }
   /// At the end of such a call, beside `advance_sent` and `advance_received`.
-  PLAIT_DEVICE void end_turn_to_send(int peer) const { ++state(0, peer).turns_sent; }
-  PLAIT_DEVICE void end_turn_to_receive(int peer) const { ++state(0, peer).turns_received; }
+  PLAIT_DEVICE void end_turn_to_send(int peer, std::uint32_t turns = 1) const {
+    state(0, peer).turns_sent += turns;
+  }
+  PLAIT_DEVICE void end_turn_to_receive(int peer, std::uint32_t turns = 1) const {
+    state(0, peer).turns_received += turns;
+  }
 
   /// At the end of a call, one thread per way and peer counts the call's chunks, after the last use
   /// of the channel by any thread. Two functions, because one block may send and another receive.
@@ -199,12 +203,12 @@ class ChannelsOfBlock {
 using BlockChannels = ChannelsOfBlock<Channels>;
 using BlockGroupChannels = ChannelsOfBlock<GroupChannels>;
 
-/// The ends of channels of the last block, which are for calls with one chunk per channel. Chunks
-/// are numbered through all calls: chunk k waits until chunk k - slots was consumed, and not for
-/// all chunks of earlier calls. So all calls have the same slots, a sender is up to so many calls
-/// ahead, and the receiver may gather credits (`ChunkNote::credit_in_bulk`).
+/// The ends of channels of the last block, which are for small calls. Chunks are numbered through
+/// all calls: chunk k waits until chunk k - slots was consumed, and not for all chunks of earlier
+/// calls. So all calls have the same slots, a sender is up to so many chunks ahead, and the
+/// receiver may gather credits (`ChunkNote::credit_in_bulk`). `i` is a chunk's number in its call.
 ///
-/// Both ends count the same calls. The counts stand where other blocks count their turns, and
+/// Both ends count the same chunks. The counts stand where other blocks count their turns, and
 /// `sent` and `received` stay zero, so the proof above holds for these numbers. Where they wrap,
 /// the first chunks wait for all before.
 template <class All>
@@ -214,28 +218,32 @@ class NumberedChannels {
       : ends_(channels, channels.blocks - 1) {}
 
   template <class T>
-  PLAIT_DEVICE T* outgoing(int peer) const {
-    return ends_.template outgoing<T>(way, peer, ends_.turns_sent(peer));
+  PLAIT_DEVICE T* outgoing(int peer, std::uint32_t i) const {
+    return ends_.template outgoing<T>(way, peer, ends_.turns_sent(peer) + i);
   }
   template <class T>
-  PLAIT_DEVICE const T* incoming(int peer) const {
-    return ends_.template incoming<T>(way, peer, ends_.turns_received(peer));
+  PLAIT_DEVICE const T* incoming(int peer, std::uint32_t i) const {
+    return ends_.template incoming<T>(way, peer, ends_.turns_received(peer) + i);
   }
-  PLAIT_DEVICE ChannelWait may_send(int peer) const {
-    return ends_.may_send(way, peer, ends_.turns_sent(peer));
+  PLAIT_DEVICE ChannelWait may_send(int peer, std::uint32_t i) const {
+    return ends_.may_send(way, peer, ends_.turns_sent(peer) + i);
   }
-  PLAIT_DEVICE ChannelWait has_arrived(int peer) const {
-    return ends_.has_arrived(way, peer, ends_.turns_received(peer));
+  PLAIT_DEVICE ChannelWait has_arrived(int peer, std::uint32_t i) const {
+    return ends_.has_arrived(way, peer, ends_.turns_received(peer) + i);
   }
-  PLAIT_DEVICE ChannelSignal publish(int peer, std::size_t bytes) const {
-    return ends_.publish(way, peer, ends_.turns_sent(peer), bytes);
+  PLAIT_DEVICE ChannelSignal publish(int peer, std::uint32_t i, std::size_t bytes) const {
+    return ends_.publish(way, peer, ends_.turns_sent(peer) + i, bytes);
   }
-  PLAIT_DEVICE ChannelSignal consume(int peer) const {
-    return ends_.consume(way, peer, ends_.turns_received(peer));
+  PLAIT_DEVICE ChannelSignal consume(int peer, std::uint32_t i) const {
+    return ends_.consume(way, peer, ends_.turns_received(peer) + i);
   }
   /// At the end of a call, by one thread after the last use of the channel by any thread.
-  PLAIT_DEVICE void advance_sent(int peer) const { ends_.end_turn_to_send(peer); }
-  PLAIT_DEVICE void advance_received(int peer) const { ends_.end_turn_to_receive(peer); }
+  PLAIT_DEVICE void advance_sent(int peer, std::uint32_t chunks) const {
+    ends_.end_turn_to_send(peer, chunks);
+  }
+  PLAIT_DEVICE void advance_received(int peer, std::uint32_t chunks) const {
+    ends_.end_turn_to_receive(peer, chunks);
+  }
 
  private:
   static constexpr unsigned way = 0;

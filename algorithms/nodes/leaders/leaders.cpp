@@ -26,29 +26,37 @@ class Leaders final : public NodesAlgorithm {
   }
 
   double estimate(const Call& call, const Topology& topology) const override {
-    const Bytes bytes(call, topology);
-    const double messages = topology.nodes - 1,
-                 on_node = topology.node_ranks * static_cast<double>(bytes.in + bytes.out),
-                 across = messages * static_cast<double>(bytes.across);
-    return time_between_nodes(
-        topology.launch_us + 3.5 * topology.signal_us, (on_node + across) / topology.push_bandwidth,
-        {.hops = 1, .messages = messages, .bytes = across, .waits = 0}, topology);
+    const Rounds rounds(call, topology);
+    // With a root, rounds overlap: nobody waits for what it sends. Else each waits for the last.
+    const double count = static_cast<double>(rounds.count),
+                 in_turn = direct_pattern(call).rooted() ? 1 : count,
+                 messages = count * (topology.nodes - 1),
+                 block = static_cast<double>(call.block_bytes()),
+                 on_node = topology.node_ranks * (rounds.in + rounds.out) * block,
+                 across = (topology.nodes - 1) * rounds.across * block;
+    return time_between_nodes(topology.launch_us + (2.5 * in_turn + count) * topology.signal_us,
+                              (on_node + across) / topology.push_bandwidth,
+                              {.hops = in_turn, .messages = messages, .bytes = across, .waits = 0},
+                              topology);
   }
   std::string stages(const Call& call, LaunchShape, const Topology& topology) const override {
-    return fmt::format("hand in, exchange, hand out; {} nodes, messages of {} bytes",
-                       topology.nodes, Bytes(call, topology).across);
+    const Rounds rounds(call, topology);
+    return fmt::format("hand in, exchange, hand out; {} nodes, {} rounds with messages of {} bytes",
+                       topology.nodes, rounds.count, rounds.message(call));
   }
 
   void enqueue(const Call& call, const Buffers& buffers, LaunchShape shape,
                LaunchContext& context) const override {
     const Topology& topology = context.topology();
+    const Rounds rounds(call, topology);
     Args args{.node = node_channels(context, slots),
-              .rail = rail_channels(context, slots, Bytes(call, topology).across),
+              .rail = rail_channels(context, slots, rounds.message(call)),
               .pattern = direct_pattern(call),
               .owners = context.nodes()->owners,
               .send = buffers.send,
               .recv = buffers.recv,
               .count = call.count,
+              .piece = rounds.piece,
               .reduction = reduction_of(call, topology)};
     args.rail.flags |= ChunkNote::credit_in_bulk;
     context.launch(name(), args.pattern.reduces ? call.type : move_type(call.type), shape, args);
@@ -59,27 +67,39 @@ class Leaders final : public NodesAlgorithm {
     if (topology.nodes == 1) return Support::no("the ranks are on one node");
     if (topology.rails * topology.nodes != topology.ranks)
       return Support::no("the nodes have different numbers of ranks");
-    const Bytes bytes(call, topology);
-    if (std::max(bytes.in, bytes.out) > node_channel_memory(topology).bytes / slots ||
-        bytes.across > channel_bytes(topology) / slots)
-      return Support::no("the message is too long for one slot");
+    if (Rounds(call, topology).count > most_rounds)
+      return Support::no("the message is too long for so many rounds");
     return {};
   }
 
  private:
-  /// From a rank to its leader, from one leader to another, and from a leader to a rank.
-  struct Bytes {
-    std::size_t in, across, out;
+  static constexpr std::size_t most_rounds = 64;
 
-    Bytes(const Call& call, const Topology& topology) {
+  /// How a call is cut.
+  struct Rounds {
+    /// Blocks from a rank to its leader, from one leader to another, and from a leader to a rank.
+    double in, across, out;
+    std::size_t piece;  // elements of a block in a round
+    std::size_t count;
+
+    Rounds(const Call& call, const Topology& topology) {
       const DirectPattern pattern = direct_pattern(call);
-      const auto ranks = static_cast<unsigned>(topology.ranks),
-                 of_node = static_cast<unsigned>(topology.node_ranks);
-      const std::size_t block = call.block_bytes();
-      in = block * (pattern.block_per_target ? ranks : 1);
-      out = block * (pattern.block_per_source ? ranks : 1);
-      across = block * (pattern.block_per_target && !pattern.root_receives ? of_node : 1) *
-               (pattern.block_per_source && !pattern.root_sends ? of_node : 1);
+      const int of_targets = pattern.root_receives ? 1 : topology.node_ranks,
+                of_sources = pattern.root_sends ? 1 : topology.node_ranks;
+      in = pattern.block_per_target ? topology.ranks : 1;
+      out = pattern.block_per_source ? topology.ranks : 1;
+      across =
+          (pattern.block_per_target ? of_targets : 1) * (pattern.block_per_source ? of_sources : 1);
+      const double most = std::min(node_channel_memory(topology).bytes / slots / std::max(in, out),
+                                   channel_bytes(topology) / slots / across);
+      const auto fit = static_cast<std::size_t>(most) / size_of(call.type);
+      // Pieces begin at whole cache lines, if the blocks do.
+      piece = fit >= call.count ? std::max<std::size_t>(call.count, 1) : fit / 64 * 64;
+      count = piece == 0 ? most_rounds + 1 : (call.count + piece - 1) / piece;
+    }
+    /// Bytes from one leader to another in a round.
+    std::size_t message(const Call& call) const {
+      return static_cast<std::size_t>(across) * piece * size_of(call.type);
     }
   };
 };
