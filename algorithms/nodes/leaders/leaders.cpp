@@ -29,15 +29,15 @@ class Leaders final : public NodesAlgorithm {
     const Rounds rounds(call, topology);
     // With a root, rounds overlap: nobody waits for what it sends. Else each waits for the last.
     const double count = static_cast<double>(rounds.count),
-                 in_turn = direct_pattern(call).rooted() ? 1 : count,
-                 messages = count * (topology.nodes - 1),
+                 in_turn = direct_pattern(call).rooted() ? 1 : count, others = topology.nodes - 1,
                  block = static_cast<double>(call.block_bytes()),
-                 on_node = topology.node_ranks * (rounds.in + rounds.out) * block,
-                 across = (topology.nodes - 1) * rounds.across * block;
-    return time_between_nodes(topology.launch_us + (2.5 * in_turn + count) * topology.signal_us,
-                              (on_node + across) / topology.push_bandwidth,
-                              {.hops = in_turn, .messages = messages, .bytes = across, .waits = 0},
-                              topology);
+                 on_node =
+                     topology.node_ranks * static_cast<double>(rounds.in + rounds.out) * block,
+                 across = others * static_cast<double>(rounds.across) * block;
+    return time_between_nodes(
+        topology.launch_us + (2.5 * in_turn + count) * topology.signal_us,
+        (on_node + across) / topology.push_bandwidth,
+        {.hops = in_turn, .messages = count * others, .bytes = across, .waits = 0}, topology);
   }
   std::string stages(const Call& call, LaunchShape, const Topology& topology) const override {
     const Rounds rounds(call, topology);
@@ -78,29 +78,28 @@ class Leaders final : public NodesAlgorithm {
   /// How a call is cut.
   struct Rounds {
     /// Blocks from a rank to its leader, from one leader to another, and from a leader to a rank.
-    double in, across, out;
+    std::size_t in, across, out;
     std::size_t piece;  // elements of a block in a round
     std::size_t count;
 
     Rounds(const Call& call, const Topology& topology) {
       const DirectPattern pattern = direct_pattern(call);
-      const int of_targets = pattern.root_receives ? 1 : topology.node_ranks,
-                of_sources = pattern.root_sends ? 1 : topology.node_ranks;
-      in = pattern.block_per_target ? topology.ranks : 1;
-      out = pattern.block_per_source ? topology.ranks : 1;
-      across =
-          (pattern.block_per_target ? of_targets : 1) * (pattern.block_per_source ? of_sources : 1);
-      const double most = std::min(node_channel_memory(topology).bytes / slots / std::max(in, out),
-                                   channel_bytes(topology) / slots / across);
-      const auto fit = static_cast<std::size_t>(most) / size_of(call.type);
+      const auto ranks = static_cast<unsigned>(topology.ranks),
+                 of_node = static_cast<unsigned>(topology.node_ranks);
+      in = pattern.block_per_target ? ranks : 1;
+      out = pattern.block_per_source ? ranks : 1;
+      across = (pattern.block_per_target && !pattern.root_receives ? of_node : 1) *
+               (pattern.block_per_source && !pattern.root_sends ? of_node : 1);
+      const std::size_t fit =
+          std::min(node_channel_memory(topology).bytes / slots / std::max(in, out),
+                   channel_bytes(topology) / slots / across) /
+          size_of(call.type);
       // Pieces begin at whole cache lines, if the blocks do.
       piece = fit >= call.count ? std::max<std::size_t>(call.count, 1) : fit / 64 * 64;
       count = piece == 0 ? most_rounds + 1 : (call.count + piece - 1) / piece;
     }
     /// Bytes from one leader to another in a round.
-    std::size_t message(const Call& call) const {
-      return static_cast<std::size_t>(across) * piece * size_of(call.type);
-    }
+    std::size_t message(const Call& call) const { return across * piece * size_of(call.type); }
   };
 };
 
