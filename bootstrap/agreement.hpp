@@ -95,19 +95,11 @@ void agree(Bootstrap& bootstrap, const char* what, Step step,
       numbers);
 }
 
-/// The same among the ranks of this node alone, which has no meaning for other nodes until they
-/// hear of it: `agree_by_node`. Collective over the ranks of the node.
+/// The same among the ranks of this node alone. Collective over these. Where there are several
+/// nodes, it is a step of an agreement of all: an error then reaches the other nodes with that.
 template <class Step>
 void agree_here(const Nodes& nodes, const char* what, Step step) {
   agree(nodes.group_here(), what, step, &nodes.ranks_here());
-}
-
-/// Runs `step`, in which the ranks of a node may meet and those of other nodes may not, and which
-/// throws on all ranks of a node or on none. Collective. Its errors are those of all ranks.
-template <class Step>
-void agree_by_node(Bootstrap& bootstrap, const Nodes& nodes, const char* what, Step step) {
-  if (nodes.are_several()) agree(bootstrap, what, step);
-  else step();
 }
 
 }  // namespace plait

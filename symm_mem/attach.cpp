@@ -71,7 +71,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::map(const std::vector<MemoryOffer
       });
     };
     if (nodes_ == nullptr) exchange(bootstrap_);
-    else agree_by_node(bootstrap_, *nodes_, attaching, [&] { exchange(nodes_->group_here()); });
+    else agree(bootstrap_, attaching, [&] { exchange(nodes_->group_here()); });
     std::size_t next = 0;
     for (std::size_t rank = 0; rank < offers.size(); ++rank)
       if (offers[rank].process != 0) descriptors[rank] = std::move(found[next++]);

@@ -148,7 +148,7 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
   std::shared_ptr<SymmetricRange> range;
   const auto allocate = [&] { range = allocate_here(bytes, token, what, commit, stand_ins); };
   if (nodes_ == nullptr) allocate();
-  else agree_by_node(bootstrap_, *nodes_, what, allocate);
+  else agree(bootstrap_, what, allocate);
   return range;
 }
 

@@ -151,7 +151,7 @@ class SymmetricHeap {
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
                                                  Commit commit = Commit::at_once,
                                                  const StandIns& stand_ins = {});
-  /// The same as a step of `agree_by_node`, for the library's own memory. Collective over the ranks
+  /// The same, for the library's own memory, as a step of an agreement. Collective over the ranks
   /// of this node. All ranks of all nodes pass the same; `token`: a number that they agree on, for
   /// this range alone.
   std::shared_ptr<SymmetricRange> allocate_here(std::size_t bytes, std::uint64_t token,

@@ -24,7 +24,7 @@ namespace plait {
 
 class Board {
  public:
-  /// A step of `agree_by_node`. `nodes` outlives this object. `token`: as for
+  /// Collective over a node (`agree_here`). `nodes` outlives this object. `token`: as for
   /// `SymmetricHeap::allocate_here`. `processes`: the PIDs of all ranks.
   Board(Bootstrap& bootstrap, const Nodes& nodes, std::uint64_t token,
         const std::vector<std::int32_t>& processes);

@@ -66,7 +66,7 @@ class NodeChannels {
   transport::Counters counters() const { return proxy_->counters(); }
 
  private:
-  /// The memory by which the ranks of a node meet, as a step of `agree_by_node`.
+  /// The memory by which the ranks of a node meet, collective over these (`agree_here`).
   void share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
                          std::uint64_t token);
   void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory, const Grant& channels,

@@ -63,8 +63,8 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
 /// its rank checks that there is room for them on all ranks that share the same memory.
 class AlgorithmMemory {
  public:
-  /// A step of `agree_by_node`. `token`: as for `SymmetricHeap::allocate_here`. `in_calls`: the
-  /// bootstrap through which ranks meet inside a call; it outlives this object.
+  /// Collective over a node (`agree_here`). `token`: as for `SymmetricHeap::allocate_here`.
+  /// `in_calls`: the bootstrap through which ranks meet inside a call; it outlives this object.
   AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap, const Nodes& nodes,
                   std::uint64_t token, Bootstrap& in_calls, SymmetricHeap& heap,
                   const Topology& topology, const std::vector<const Algorithm*>& algorithms);

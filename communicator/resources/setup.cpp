@@ -51,7 +51,7 @@ struct OpenDevices {
   std::vector<OfDevice> of_ranks;
 };
 
-/// Opens this rank's device by `open`. A step of `agree_by_node`.
+/// Opens this rank's device by `open`. Collective over a node (`agree_here`).
 template <class Open>
 OpenDevices open_here(const Nodes& nodes, Open open) {
   OpenDevices devices;
