@@ -138,12 +138,9 @@ class ReservedRange : public SymmetricRange {
   /// Lets the devices that can reach this rank's memory get ready for it. Then a peer maps it in
   /// 0.05 ms, instead of 9.5 ms per GB (H200, driver 580.159, 2026-11-29).
   virtual void expect_peers(int /*rank*/) {}
-  /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it.
+  /// Maps a peer's memory. Throws `Error(no_peer_access)` if this device can't reach it. Messages
+  /// don't name the peer.
   virtual void import_peer(int rank, UniqueFd descriptor) = 0;
-  /// Takes private memory, zeroed, in the place of `bytes` bytes at `offset` of a rank's copy that
-  /// lies on another node. What kernels here write there, a proxy sends. Ranges of device memory
-  /// take only one such piece per copy. The rest of the copy has no memory here.
-  virtual void stand_in(int rank, std::size_t offset, std::size_t bytes) = 0;
 };
 
 /// The program's own memory, as its rank offers it to the others of its node, as bytes.
@@ -214,6 +211,11 @@ class Backend {
   // same address.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer) noexcept = 0;
+  virtual void* allocate_zeroed(std::size_t bytes) {
+    void* const memory = allocate(bytes);
+    zero(memory, bytes);
+    return memory;
+  }
   virtual void* allocate_pinned(std::size_t bytes) = 0;  // zeroed
   virtual void deallocate_pinned(void* pointer) noexcept = 0;
   /// Copies between any mix of host and device.

@@ -21,10 +21,8 @@ using PinnedMemory = std::unique_ptr<T, Deallocate<&Backend::deallocate_pinned>>
 /// `count` values, all of them zero, on the current device.
 template <class T>
 DeviceMemory<T> allocate_zeroed(const std::shared_ptr<Backend>& backend, std::size_t count) {
-  DeviceMemory<T> memory(static_cast<T*>(backend->allocate(count * sizeof(T))),
+  return DeviceMemory<T>(static_cast<T*>(backend->allocate_zeroed(count * sizeof(T))),
                          Deallocate<&Backend::deallocate>{backend});
-  backend->zero(memory.get(), count * sizeof(T));
-  return memory;
 }
 /// These values there.
 template <class T>

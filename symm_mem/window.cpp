@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -134,8 +135,7 @@ void SymmetricHeap::check_room(std::size_t bytes, const char* what) {
 }
 
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes, const char* what,
-                                                              Commit commit,
-                                                              const StandIns& stand_ins) {
+                                                              Commit commit) {
   const StandardFdsTaken taken;
   const BootstrapHooks::Purpose purpose(bootstrap_, what);
   const std::uint64_t token = check_equal(bytes, what);
@@ -146,15 +146,38 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_range(std::size_t bytes,
                 fmt::format("{}: all ranks passed {}, which overflow", what, amount(bytes)));
   if (commit == Commit::at_once) check_room(bytes, what);
   std::shared_ptr<SymmetricRange> range;
-  const auto allocate = [&] { range = allocate_here(bytes, token, what, commit, stand_ins); };
+  const auto allocate = [&] { range = allocate_here(bytes, token, what, commit); };
   if (nodes_ == nullptr) allocate();
   else agree(bootstrap_, what, allocate);
   return range;
 }
 
+namespace {
+
+/// Memory of the ranks from `first` on, of which those of this node have copies.
+class RangeOfNode final : public SymmetricRange {
+ public:
+  RangeOfNode(std::shared_ptr<SymmetricRange> range, int first)
+      : range_(std::move(range)), first_(first) {}
+  std::byte* address(int rank) const noexcept override { return range_->address(rank - first_); }
+  WindowView view(int rank) const noexcept override {
+    WindowView view = range_->view(rank - first_);
+    view.rank = rank;
+    if (view.distances != nullptr) view.distances -= first_;
+    return view;
+  }
+  bool commits_on_touch() const noexcept override { return range_->commits_on_touch(); }
+  std::size_t committed(int rank) const override { return range_->committed(rank - first_); }
+
+ private:
+  std::shared_ptr<SymmetricRange> range_;
+  int first_;
+};
+
+}  // namespace
+
 std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_here(std::size_t bytes, std::uint64_t token,
-                                                             const char* what, Commit commit,
-                                                             const StandIns& stand_ins) {
+                                                             const char* what, Commit commit) {
   // Where threads of one process pretend to be on several nodes, each node has its own range.
   if (nodes_ != nullptr) token += static_cast<unsigned>(nodes_->here());
   Bootstrap& here = nodes_ == nullptr ? bootstrap_ : nodes_->group_here();
@@ -162,27 +185,30 @@ std::shared_ptr<SymmetricRange> SymmetricHeap::allocate_here(std::size_t bytes, 
     if (nodes_ == nullptr) agree(here, what, step);
     else agree_here(*nodes_, what, step);
   };
+  std::vector<int> ranks(static_cast<std::size_t>(here.size()));
+  if (nodes_ != nullptr) ranks = nodes_->ranks_here();
+  else std::iota(ranks.begin(), ranks.end(), 0);
+  const int first = ranks.front();
   std::shared_ptr<ReservedRange> range;
   UniqueFd mine;
   agree_on([&] {
-    range = backend_->reserve(bootstrap_.size(), std::max<std::size_t>(bytes, 1), token, commit);
-    mine = range->create_local(bootstrap_.rank());
+    range =
+        backend_->reserve(ranks.back() + 1 - first, std::max<std::size_t>(bytes, 1), token, commit);
+    mine = range->create_local(bootstrap_.rank() - first);
   });
   auto descriptors = on_behalf_of(here, what, [&] { return exchange_descriptors(here, mine); });
-  // Maps the copies of the ranks on this node, and takes stand-ins for all others.
   agree_on([&] {
-    std::size_t next = 0;
-    for (int peer = 0; peer < bootstrap_.size(); ++peer) {
-      if (nodes_ != nullptr && !nodes_->is_here(peer)) {
-        if (!stand_ins) continue;
-        for (const StandIn& part : stand_ins(peer)) range->stand_in(peer, part.offset, part.bytes);
-        continue;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (ranks[i] == bootstrap_.rank()) continue;
+      try {
+        range->import_peer(ranks[i] - first, std::move(descriptors[i]));
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("memory of rank {}: {}", ranks[i], error.what()));
       }
-      const std::size_t local = next++;
-      if (peer != bootstrap_.rank()) range->import_peer(peer, std::move(descriptors[local]));
     }
   });
-  return range;
+  if (nodes_ == nullptr) return range;
+  return std::make_shared<RangeOfNode>(std::move(range), first);
 }
 
 std::shared_ptr<Window> SymmetricHeap::allocate(std::size_t bytes, const char* what,

@@ -96,9 +96,8 @@ class Window {
   WindowView view() const noexcept { return range_->view(rank_); }
   const SymmetricRange& range() const noexcept { return *range_; }
   std::byte* local() const noexcept { return local_; }
-  /// Rank `peer`'s copy in this rank's address space. For `peer == rank`, the local pointer. Of a
-  /// copy on another node only parts with a stand-in may be used: memory of this node, from which
-  /// the proxy sends.
+  /// Rank `peer`'s copy in this rank's address space: of a rank of this node. For `peer == rank`,
+  /// the local pointer.
   std::byte* peer(int peer, std::size_t offset = 0) const noexcept {
     return range_->address(peer) + offset;
   }
@@ -118,13 +117,6 @@ class Window {
   std::shared_ptr<WindowTable> table_;  // that has this rank's copy; may be null
 };
 
-/// A part of a copy on another node that has a stand-in (`ReservedRange::stand_in`).
-struct StandIn {
-  std::size_t offset, bytes;
-};
-/// Those of a rank's copy.
-using StandIns = std::function<std::vector<StandIn>(int rank)>;
-
 /// A number for `Backend::reserve` that no other range has.
 std::uint64_t draw_token();
 
@@ -132,7 +124,7 @@ std::uint64_t draw_token();
 class SymmetricHeap {
  public:
   /// `nodes`: where the ranks of `bootstrap` are; null if all are on one node. Copies of ranks on
-  /// other nodes are out of reach, but for stand-ins.
+  /// other nodes are out of reach.
   SymmetricHeap(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                 const Nodes* nodes = nullptr)
       : backend_(std::move(backend)),
@@ -149,14 +141,12 @@ class SymmetricHeap {
 
   /// The same, but returns the mapping alone, for memory that `find` need not know.
   std::shared_ptr<SymmetricRange> allocate_range(std::size_t bytes, const char* what,
-                                                 Commit commit = Commit::at_once,
-                                                 const StandIns& stand_ins = {});
+                                                 Commit commit = Commit::at_once);
   /// The same, for the library's own memory, as a step of an agreement. Collective over the ranks
   /// of this node. All ranks of all nodes pass the same; `token`: a number that they agree on, for
   /// this range alone.
   std::shared_ptr<SymmetricRange> allocate_here(std::size_t bytes, std::uint64_t token,
-                                                const char* what, Commit commit,
-                                                const StandIns& stand_ins = {});
+                                                const char* what, Commit commit);
 
   /// Collective. A window of the program's memory, which may have another size and address on each
   /// rank. All ranks throw the same `Error`, and nothing is attached: `invalid_argument` if one

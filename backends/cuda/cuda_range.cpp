@@ -54,15 +54,13 @@ class CudaRange final : public ReservedRange {
  public:
   CudaRange(int ranks, std::size_t bytes, std::size_t granularity, int ordinal)
       : ordinal_(ordinal),
-        granularity_(granularity),
         stride_(rounded(bytes, granularity)),
-        mapped_(static_cast<std::size_t>(ranks)) {
+        is_mapped_(static_cast<std::size_t>(ranks)) {
     check(driver().address_reserve(&base_, size(), 0, 0, 0), "cuMemAddressReserve");
   }
   ~CudaRange() override {
-    for (std::size_t rank = 0; rank < mapped_.size(); ++rank)
-      if (const Extent& extent = mapped_[rank]; extent.bytes != 0)
-        driver().unmap(base_ + rank * stride_ + extent.offset, extent.bytes);
+    for (std::size_t rank = 0; rank < is_mapped_.size(); ++rank)
+      if (is_mapped_[rank]) driver().unmap(base_ + rank * stride_, stride_);
     driver().address_free(base_, size());
   }
   CudaRange(const CudaRange&) = delete;
@@ -80,15 +78,15 @@ class CudaRange final : public ReservedRange {
 
   UniqueFd create_local(int rank) override {
     const gpu::BesideCaptures<Runtime> beside;
-    const Extent all{0, stride_};
+    const CUmemAllocationProp properties = properties_of(ordinal_);
     Handle memory;
-    create(memory, all);
+    check(driver().create(&memory.value, stride_, &properties, 0), "cuMemCreate");
     int descriptor = -1;
     check(driver().export_handle(&descriptor, memory.value, handle_type, 0),
           "cuMemExportToShareableHandle");
     UniqueFd owned = StandardFdsTaken::own(descriptor);
-    map(rank, all, memory.value);
-    give_access(rank, all);
+    map(rank, memory.value);
+    give_access(rank);
     gpu::zero<Runtime>(address(rank), stride_);
     return owned;
   }
@@ -116,32 +114,17 @@ class CudaRange final : public ReservedRange {
     void* handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get()));
     check(driver().import_handle(&memory.value, handle, handle_type),
           "cuMemImportFromShareableHandle");
-    const Extent all{0, stride_};
-    map(rank, all, memory.value);
+    map(rank, memory.value);
     try {
-      give_access(rank, all);
+      give_access(rank);
     } catch (const Error& error) {  // only this step depends on the link between the devices
       if (error.code() != ErrorCode::backend) throw;
       throw Error(ErrorCode::no_peer_access,
-                  fmt::format("device {} can't reach the memory of rank {}'s device: {}", ordinal_,
-                              rank, error.what()));
+                  fmt::format("device {} can't reach it: {}", ordinal_, error.what()));
     }
   }
 
-  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
-    const gpu::BesideCaptures<Runtime> beside;
-    const std::size_t begin = offset / granularity_ * granularity_;
-    const Extent extent{begin, rounded(offset + bytes, granularity_) - begin};
-    Handle memory;
-    create(memory, extent);
-    map(rank, extent, memory.value);
-    give_access(rank, extent);
-  }
-
  private:
-  struct Extent {
-    std::size_t offset = 0, bytes = 0;
-  };
   struct Handle {
     CUmemGenericAllocationHandle value = 0;
     Handle() = default;
@@ -152,31 +135,26 @@ class CudaRange final : public ReservedRange {
     Handle& operator=(const Handle&) = delete;
   };
 
-  std::size_t size() const { return stride_ * mapped_.size(); }
+  std::size_t size() const { return stride_ * is_mapped_.size(); }
   CUdeviceptr address_of(int rank) const {
     return base_ + static_cast<std::size_t>(rank) * stride_;
   }
 
-  void create(Handle& memory, Extent extent) const {
-    const CUmemAllocationProp properties = properties_of(ordinal_);
-    check(driver().create(&memory.value, extent.bytes, &properties, 0), "cuMemCreate");
+  void map(int rank, CUmemGenericAllocationHandle memory) {
+    check(driver().map(address_of(rank), stride_, 0, memory, 0), "cuMemMap");
+    is_mapped_[static_cast<std::size_t>(rank)] = true;
   }
-  void map(int rank, Extent extent, CUmemGenericAllocationHandle memory) {
-    check(driver().map(address_of(rank) + extent.offset, extent.bytes, 0, memory, 0), "cuMemMap");
-    mapped_[static_cast<std::size_t>(rank)] = extent;
-  }
-  void give_access(int rank, Extent extent) {
+  void give_access(int rank) {
     CUmemAccessDesc access{};
     access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    check(driver().set_access(address_of(rank) + extent.offset, extent.bytes, &access, 1),
-          "cuMemSetAccess");
+    check(driver().set_access(address_of(rank), stride_, &access, 1), "cuMemSetAccess");
   }
 
   int ordinal_;
   CUdeviceptr base_ = 0;
-  std::size_t granularity_, stride_;
-  std::vector<Extent> mapped_;  // of each rank's copy
+  std::size_t stride_;
+  std::vector<bool> is_mapped_;  // of each rank's copy
 };
 
 }  // namespace

@@ -151,23 +151,13 @@ class HipRange final : public ReservedRange {
     Lease::read(descriptor, std::as_writable_bytes(std::span(&offer, 1)));
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (offer.process == process_number()) {
-      enable_peer_access(ordinal_, rank, offer.ordinal);
+      enable_peer_access(ordinal_, offer.ordinal);
       place(rank, offer.pointer);
     } else {
-      try {
-        peer.mapping = open_ipc(offer.address, ordinal_);
-      } catch (const Error& error) {
-        throw Error(error.code(), fmt::format("memory of rank {}: {}", rank, error.what()));
-      }
+      peer.mapping = open_ipc(offer.address, ordinal_);
       place(rank, peer.mapping.get());
     }
     peer.lease = std::move(descriptor);
-  }
-
-  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
-    const gpu::BesideCaptures<Runtime> beside;
-    stand_ins_.emplace_back(allocate_shared(bytes), ordinal_);
-    place(rank, stand_ins_.back().get() - offset);
   }
 
  private:
@@ -188,7 +178,6 @@ class HipRange final : public ReservedRange {
   int ordinal_, own_ = 0;
   std::size_t bytes_;
   std::unique_ptr<DeviceMemory> distances_, memory_;
-  std::vector<DeviceMemory> stand_ins_;
   std::unique_ptr<Lease> lease_;
   std::vector<std::byte*> addresses_;
   std::vector<Peer> peers_;

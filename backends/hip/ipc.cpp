@@ -134,14 +134,13 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal) {
           }};
 }
 
-void enable_peer_access(int ordinal, int rank, int peer_ordinal) {
+void enable_peer_access(int ordinal, int peer_ordinal) {
   if (peer_ordinal == ordinal) return;
   int possible = 0;
   Runtime::can_access_peer(&possible, ordinal, peer_ordinal);
   if (possible == 0)
     throw Error(ErrorCode::no_peer_access,
-                fmt::format("device {} can't reach the memory of rank {}'s device {}", ordinal,
-                            rank, peer_ordinal));
+                fmt::format("device {} can't reach that of device {}", ordinal, peer_ordinal));
   const hipError_t status = Runtime::enable_peer_access.status(peer_ordinal, 0);
   if (status == hipErrorPeerAccessAlreadyEnabled) gpu::StatusTraits<hipError_t>::forget();
   else Runtime::enable_peer_access.check_status(status);

@@ -46,7 +46,7 @@ std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
 
 /// Lets device `ordinal` use the memory of a device of this process, which is rank `rank`'s. Throws
 /// Error(no_peer_access) if it can't.
-void enable_peer_access(int ordinal, int rank, int peer_ordinal);
+void enable_peer_access(int ordinal, int peer_ordinal);
 
 /// Number of allocations that this process has open now.
 std::size_t open_ipc_count();

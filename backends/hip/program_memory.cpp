@@ -36,7 +36,7 @@ std::shared_ptr<SymmetricRange> attach(int rank, std::span<const MemoryOffer> of
   return gpu::attach_each<Runtime>(rank, offers, [&](std::size_t peer) -> std::shared_ptr<void> {
     const MemoryOffer& offer = offers[peer];
     if (offer.process == process_number()) {
-      enable_peer_access(ordinal, static_cast<int>(peer), offer.ordinal);
+      enable_peer_access(ordinal, offer.ordinal);
       return nullptr;
     }
     IpcAddress address{.handle = {}, .offset = 0};

@@ -178,20 +178,24 @@ class HostBackend final : public Backend {
   int bind() override { return 0; }
   void restore(int) noexcept override {}
 
-  void* allocate(std::size_t bytes) override {
-    void* pointer = std::aligned_alloc(
-        cache_line, (bytes + cache_line - 1) / cache_line * cache_line + cache_line);
-    if (pointer == nullptr)
+  void* allocate(std::size_t bytes) override { return allocate_zeroed(bytes); }
+  /// Lines that nothing else uses. The system commits the pages of large ones when they are
+  /// touched.
+  void* allocate_zeroed(std::size_t bytes) override {
+    void* const whole = std::calloc(1, bytes + 3 * cache_line);
+    if (whole == nullptr)
       throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
+    std::size_t room = bytes + 2 * cache_line;
+    void* pointer = static_cast<std::byte*>(whole) + sizeof whole;
+    std::align(cache_line, bytes, pointer, room);
+    static_cast<void**>(pointer)[-1] = whole;
     return pointer;
   }
-  void deallocate(void* pointer) noexcept override { std::free(pointer); }
-  void* allocate_pinned(std::size_t bytes) override {
-    void* pointer = allocate(bytes);
-    std::memset(pointer, 0, bytes);
-    return pointer;
+  void deallocate(void* pointer) noexcept override {
+    if (pointer != nullptr) std::free(static_cast<void**>(pointer)[-1]);
   }
-  void deallocate_pinned(void* pointer) noexcept override { std::free(pointer); }
+  void* allocate_pinned(std::size_t bytes) override { return allocate_zeroed(bytes); }
+  void deallocate_pinned(void* pointer) noexcept override { deallocate(pointer); }
   void copy(void* to, const void* from, std::size_t bytes, NativeStream stream) override {
     if (bytes != 0) at(stream).push([=](HostStream&) { std::memmove(to, from, bytes); });
   }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <map>
 
 #include "backends/host/memory_limits.hpp"
@@ -94,10 +93,11 @@ void HostRange::import_peer(int rank, UniqueFd descriptor) {
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);  // -1: not a memory file
   if (!known || !S_ISREG(file.st_mode) || seals < 0 || (seals & fixed_size) != fixed_size ||
       file.st_size != static_cast<off_t>(stride_))
-    throw Error(ErrorCode::backend, fmt::format("rank {} did not send a sealed memory file of {} "
-                                                "bytes (type {:#o}, {} bytes, seals {:#x})",
-                                                rank, stride_, known ? file.st_mode & S_IFMT : 0,
-                                                known ? file.st_size : -1, seals));
+    throw Error(
+        ErrorCode::backend,
+        fmt::format("no sealed memory file of {} bytes came (type {:#o}, {} bytes, seals "
+                    "{:#x})",
+                    stride_, known ? file.st_mode & S_IFMT : 0, known ? file.st_size : -1, seals));
   map(rank, descriptor.get());
 }
 
@@ -105,34 +105,11 @@ void HostRange::map(int rank, int file) {
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::size_t>(rank);
   if (is_mapped_[index]) return;  // another rank of this process has mapped it
-  map(address(rank), stride_, file);
+  if (mmap(address(rank), stride_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+      MAP_FAILED)
+    fail("mmap", stride_);
+  mapped(address(rank), stride_);
   is_mapped_[index] = true;
-}
-
-void HostRange::map(std::byte* place, std::size_t bytes, int file) {
-  const int kind = file == -1 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-  if (mmap(place, bytes, PROT_READ | PROT_WRITE, kind | MAP_FIXED, file, 0) == MAP_FAILED)
-    fail("mmap", bytes);
-  mapped(place, bytes);
-}
-
-/// Pieces may share pages with each other, and with those of other ranks of this process. Pages
-/// that have memory keep it.
-void HostRange::stand_in(int rank, std::size_t offset, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  auto& pieces = stand_ins_[rank];
-  const std::size_t end = (offset + bytes + page - 1) / page * page;
-  for (std::size_t begin = offset / page * page; begin < end;) {
-    const auto next = pieces.upper_bound(begin);
-    if (next != pieces.begin() && std::prev(next)->second > begin) {
-      begin = std::prev(next)->second;
-      continue;
-    }
-    const std::size_t until = next == pieces.end() ? end : std::min(end, next->first);
-    map(address(rank) + begin, until - begin, -1);
-    pieces[begin] = until;
-    begin = until;
-  }
 }
 
 std::shared_ptr<ReservedRange> shared_range(int ranks, std::size_t bytes, std::uint64_t token,

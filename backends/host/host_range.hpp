@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -37,20 +36,17 @@ class HostRange : public ReservedRange {
   /// Throws Error(backend) if `descriptor` is not a file that `create_local` makes: a memory file
   /// of this size that can't be resized.
   void import_peer(int rank, UniqueFd descriptor) override;
-  void stand_in(int rank, std::size_t offset, std::size_t bytes) override;
   bool commits_on_touch() const noexcept override { return commit_ == Commit::on_touch; }
   std::size_t committed(int rank) const override;
 
  protected:
   std::size_t stride() const noexcept { return stride_; }
-  /// Called once for each stretch of addresses when it has been mapped; one call at a time.
+  /// Called once for each copy when it has been mapped; one call at a time.
   virtual void mapped(std::byte*, std::size_t) {}
 
  private:
   std::size_t size() const noexcept { return stride_ * is_mapped_.size(); }
   void map(int rank, int file);
-  /// `file` -1: private memory.
-  void map(std::byte* place, std::size_t bytes, int file);
   void commit_all(int file) const;
 
   std::mutex mutex_;
@@ -58,8 +54,6 @@ class HostRange : public ReservedRange {
   Commit commit_;
   std::byte* base_ = nullptr;
   std::vector<bool> is_mapped_;
-  /// Of each copy on another node: the beginnings and ends of the pieces that have memory.
-  std::map<int, std::map<std::size_t, std::size_t>> stand_ins_;
 };
 
 /// The range of this process for `token`: ranks that are threads get the range that the first of

@@ -33,31 +33,31 @@ bool exists(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
 Board::Board(Bootstrap& bootstrap, const Nodes& nodes, std::uint64_t token,
              const std::vector<std::int32_t>& processes)
-    : nodes_(nodes),
+    : pages_(new std::atomic<std::byte*>[static_cast<std::size_t>(bootstrap.size())]()),
+      nodes_(nodes),
       rank_(bootstrap.rank()),
+      exchanges_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()),
       lost_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()),
       compares_(new std::atomic<bool>[static_cast<std::size_t>(bootstrap.size())]()) {
   // Host memory on every backend, so the host target's shared memory serves all.
-  std::shared_ptr<Backend> host;
-  agree_here(nodes, creating, [&] { host = open_backend(BackendKind::host, 0); });
-  SymmetricHeap heap(host, bootstrap, nodes.are_several() ? &nodes : nullptr);
+  agree_here(nodes, creating, [&] {
+    host_ = open_backend(BackendKind::host, 0);
+    silence_ = new_copy();
+  });
+  SymmetricHeap heap(host_, bootstrap, nodes.are_several() ? &nodes : nullptr);
   const std::size_t bytes = desk_offset(bootstrap.size()) + CallBootstrap::desk_bytes();
-  range_ = heap.allocate_here(bytes, token, creating, Commit::at_once);
+  // Most pairs of ranks of several nodes exchange no messages.
+  range_ = heap.allocate_here(bytes, token, creating,
+                              nodes.are_several() ? Commit::on_touch : Commit::at_once);
   agree_here(nodes, creating, [&] {  // so nobody reads a page before its owner has written to it
-    if (nodes.are_several()) {
-      copies_ = host->reserve(bootstrap.size(), bytes, draw_token(), Commit::on_touch);
-      for (int rank = 0; rank < bootstrap.size(); ++rank)
-        if (!nodes.is_here(rank)) copies_->stand_in(rank, 0, bytes);
-    }
     for (int rank = 0; rank < bootstrap.size(); ++rank)
-      pages_.push_back((nodes.is_here(rank) ? range_ : copies_)->address(rank));
-    page(rank_).process = static_cast<std::int32_t>(getpid());
+      pages_[static_cast<std::size_t>(rank)] =
+          nodes.is_here(rank) ? range_->address(rank) : silence_;
     page(rank_).process_space = process_space();
   });
   refused_by_all_ = &page(nodes_.ranks_here().front()).refused_by_all;
   for (int rank = 0; rank < bootstrap.size(); ++rank) {
-    if (!nodes.is_here(rank)) page(rank).process = processes[static_cast<std::size_t>(rank)];
-    const pid_t process = page(rank).process;
+    const pid_t process = processes[static_cast<std::size_t>(rank)];
     compared_.emplace_back();
     told_messages_.push_back(0);
     // The number of a rank in another container may mean nothing here, or another process.
@@ -65,7 +65,7 @@ Board::Board(Bootstrap& bootstrap, const Nodes& nodes, std::uint64_t token,
         nodes.is_here(rank) && page(rank).process_space == process_space() && process != getpid();
     processes_.push_back(
         {visible ? new_fd([&] { return syscall(SYS_pidfd_open, process, 0); }) : UniqueFd(),
-         visible && exists(process)});
+         visible && exists(process), process});
   }
 }
 
@@ -74,20 +74,39 @@ std::size_t Board::desk_offset(int ranks) {
 }
 std::vector<void*> Board::desks() const {
   std::vector<void*> desks;
-  for (int rank = 0; rank < ranks(); ++rank) desks.push_back(address(rank) + desk_offset(ranks()));
+  for (int rank = 0; rank < ranks(); ++rank)
+    desks.push_back(nodes_.is_here(rank) ? address(rank) + desk_offset(ranks()) : nullptr);
   return desks;
 }
+std::byte* Board::new_copy() {
+  return copies_
+      .emplace_back(allocate_zeroed<std::byte>(host_, sizeof(Page) + 2 * sizeof(MessageLog)))
+      .get();
+}
 Board::Page& Board::page(int rank) const { return *reinterpret_cast<Page*>(address(rank)); }
+Board::Page& Board::heard(int rank) {
+  if (is_silent(rank))
+    pages_[static_cast<std::size_t>(rank)].store(new_copy(), std::memory_order_release);
+  return page(rank);
+}
 Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
-  auto* const logs = reinterpret_cast<MessageLog*>(address(owner) + sizeof(Page));
-  return logs[2 * peer + (sends ? 0 : 1)];
+  const bool is_known = owner != rank_ || exchanges_[static_cast<std::size_t>(peer)];
+  std::byte* const page = is_known ? address(owner) : silence_;
+  const int pair = is_known && nodes_.is_here(owner) ? peer : 0;
+  return reinterpret_cast<MessageLog*>(page + sizeof(Page))[2 * pair + (sends ? 0 : 1)];
+}
+Board::MessageLog& Board::own_messages(bool sends, int peer) {
+  exchanges_[static_cast<std::size_t>(peer)] = true;
+  page(rank_).has_messages = true;
+  if (sends) has_sent_ = true;
+  return messages(rank_, sends, peer);
 }
 
 void Board::publish(std::uint64_t sequence, const Signature& signature) {
   page(rank_).calls.publish(sequence, signature);
 }
 void Board::publish_message(int peer, bool sends, const Signature& signature) {
-  MessageLog& log = messages(rank_, sends, peer);
+  MessageLog& log = own_messages(sends, peer);
   log.publish(log.last() + 1, signature);
 }
 
@@ -106,7 +125,7 @@ void Board::publish_refused(const RefusedNumbers& numbers, std::uint64_t sequenc
   const Signature refused = Signature::refused(number);
   if (numbers.collective) mine.calls.publish_any(sequence, refused);
   for (const auto& [peer, sends] : numbers.messages_of(rank_, ranks())) {
-    MessageLog& log = messages(rank_, sends, peer);
+    MessageLog& log = own_messages(sends, peer);
     log.publish_any(log.last() + 1, refused);
   }
   refused_by_all_->fetch_add(1);
@@ -141,7 +160,7 @@ std::optional<Board::Disagreement> Board::compare() {
   bool pending = false;
   for (int rank = 0; rank < ranks(); ++rank) {
     const bool is_here = nodes_.is_here(rank);
-    if (rank == rank_) continue;
+    if (rank == rank_ || is_silent(rank)) continue;
     Compared& compared = compared_[static_cast<std::size_t>(rank)];
     const auto differ = [&](Disagreement::Kind kind, const auto& mine, const auto& theirs,
                             std::uint64_t& up_to) {
@@ -275,7 +294,7 @@ bool Board::is_alive(int rank) const {
   if (!nodes_.is_here(rank)) return !lost_[static_cast<std::size_t>(rank)];
   const Process& process = processes_[static_cast<std::size_t>(rank)];
   // No handle: the system's kernel is old, or no descriptor was free.
-  if (!process.handle.valid()) return !process.visible || exists(page(rank).process);
+  if (!process.handle.valid()) return !process.visible || exists(process.number);
   pollfd ended{.fd = process.handle.get(), .events = POLLIN, .revents = 0};
   return poll(&ended, 1, 0) != 1;  // alive also if a signal interrupted the call
 }
@@ -319,9 +338,9 @@ std::string Board::describe(int rank, const std::vector<std::string>& algorithms
   std::string_view gone = departure(rank);
   const bool is_here = nodes_.is_here(rank);
   if (gone.empty() && !is_alive(rank)) gone = is_here ? "has ended" : "is gone";
-  const std::string subject =
-      fmt::format("{} (process {}{}{})", nodes_.name_of_rank(rank), other.process.load(),
-                  gone.empty() ? "" : ", which ", gone);
+  const std::string subject = fmt::format("{} (process {}{}{})", nodes_.name_of_rank(rank),
+                                          processes_[static_cast<std::size_t>(rank)].number,
+                                          gone.empty() ? "" : ", which ", gone);
   const std::string exchanged = describe_messages(rank);
   // A rank of another node tells its last call once it has heard that others have given up.
   const bool is_up_to_date = is_here || state(rank) != State::working || record(rank);
@@ -363,7 +382,9 @@ std::string Board::describe_messages(int rank) const {
   constexpr int most_peers = 8;
   std::string text;
   int peers = 0;
-  for (int peer = 0; peer < ranks(); ++peer) {
+  const bool is_here = nodes_.is_here(rank);
+  if (is_here && !page(rank).has_messages) return text;
+  for (int peer = is_here ? 0 : rank_; peer < (is_here ? ranks() : rank_ + 1); ++peer) {
     const std::uint64_t sent = messages(rank, true, peer).last(),
                         received = messages(rank, false, peer).last();
     if (sent == 0 && received == 0) continue;

@@ -19,6 +19,7 @@
 #include "plait/bootstrap.hpp"
 #include "plait/call.hpp"
 #include "plait/error.hpp"
+#include "symm_mem/own_memory.hpp"
 
 namespace plait {
 
@@ -85,14 +86,16 @@ class Board {
   /// The calls that this rank has made since the last time, as many as fit; empty if none. For one
   /// rank of another node, which compares them with its own.
   std::vector<std::byte> call_news();
+  /// False if this rank has sent no message since the last time that this was asked.
+  bool has_message_news() noexcept { return has_sent_.exchange(false); }
   /// The same for messages to `peer`, a rank of another node, which compares them with those that
   /// it receives.
   std::vector<std::byte> message_news(int peer);
   /// The next call that this rank has refused, for all ranks of other nodes; empty if there is
   /// none.
   std::vector<std::byte> refusal_news();
-  /// Takes what the rank's `news`, `call_news`, `message_news` or `refusal_news` have given. From
-  /// any thread, one per rank.
+  /// Takes what the rank's `news`, `call_news`, `message_news` or `refusal_news` have given. One
+  /// thread at a time.
   void hear(int rank, std::span<const std::byte> news);
   /// The connection to a rank of another node is gone.
   void lose(int rank) noexcept;
@@ -132,10 +135,17 @@ class Board {
  private:
   struct Page;
   Page& page(int rank) const;
+  /// The copy of the page of a rank of another node, which is about to be written.
+  Page& heard(int rank);
+  std::byte* new_copy();
   static std::size_t desk_offset(int ranks);  // in a rank's memory
   using MessageLog = CallLog<256>;
-  /// The messages that rank `owner` has sent to, or received from, `peer`.
+  /// The messages that rank `owner` has sent to, or received from, `peer`. One of the two is a rank
+  /// of this node, and what is known of others are their messages with this rank.
   MessageLog& messages(int owner, bool sends, int peer) const;
+  MessageLog& own_messages(bool sends, int peer);
+  /// Nothing is known of the rank but its number.
+  bool is_silent(int rank) const { return address(rank) == silence_; }
   void hear_refusal(int rank, std::span<const std::byte> bytes);
   /// Compares this rank's collectives with those that another one has refused, of which it hears
   /// nothing else.
@@ -143,13 +153,18 @@ class Board {
   /// "; messages: 3 to and 2 from rank 0, 1 to rank 4"; empty if there were none.
   std::string describe_messages(int rank) const;
 
-  std::byte* address(int rank) const { return pages_[static_cast<std::size_t>(rank)]; }
+  std::byte* address(int rank) const {
+    return pages_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
 
   std::shared_ptr<SymmetricRange> range_;
-  /// What this rank has heard of ranks of other nodes. Ranks that are threads share `range_`, but
-  /// hear at different times, and some hear of calls while others don't.
-  std::shared_ptr<ReservedRange> copies_;
-  std::vector<std::byte*> pages_;  // of each rank, in one of the two
+  /// Of a rank of another node: what this rank has heard of it, from the first time on. Ranks that
+  /// are threads share `range_`, but hear at different times, and some hear of calls while others
+  /// don't.
+  std::unique_ptr<std::atomic<std::byte*>[]> pages_;
+  std::shared_ptr<Backend> host_;
+  std::vector<DeviceMemory<std::byte>> copies_;
+  std::byte* silence_;  // the page of ranks that were not heard of
   const Nodes& nodes_;
   int rank_;
   struct Told {  // to ranks of other nodes
@@ -159,6 +174,9 @@ class Board {
     friend bool operator==(const Told&, const Told&) = default;
   } told_;
   std::vector<std::uint64_t> told_messages_;  // to each rank
+  /// Whether this rank has exchanged messages with each; and since the last time that it told.
+  std::unique_ptr<std::atomic<bool>[]> exchanges_;
+  std::atomic<bool> has_sent_ = false;
   std::uint64_t told_refusals_ = 0;
   std::uint64_t first_kept_refusal_ = 1;             // of those in the page
   std::atomic<std::uint64_t>* refused_by_all_;       // in the page of the node's first rank
@@ -168,6 +186,7 @@ class Board {
   struct Process {
     UniqueFd handle;  // a pidfd; invalid for this process itself, and where there is none
     bool visible;     // its number tells here whether it lives
+    pid_t number;
   };
   std::vector<Process> processes_;
   struct Compared {  // with a rank: the last call, and the last message to and from it

@@ -16,7 +16,6 @@ enum class NewsKind : std::uint32_t { page, calls, messages, refusal };
 /// A rank's page without its log.
 struct PageNews {
   NewsKind kind = NewsKind::page;
-  std::int32_t process = 0;
   Board::State state{};
   ErrorCode code{};
   bool has_record = false;
@@ -118,7 +117,6 @@ std::vector<std::byte> Board::news() {
   if (now == told_) return {};
   told_ = now;
   PageNews news;
-  news.process = mine.process;
   news.state = state;
   news.code = mine.code;
   news.reason = as_text<decltype(news.reason)>(read_text(mine.reason));
@@ -135,8 +133,11 @@ std::vector<std::byte> Board::call_news() {
   return news_of(NewsKind::calls, page(rank_).calls, told_.calls);
 }
 std::vector<std::byte> Board::message_news(int peer) {
-  return news_of(NewsKind::messages, messages(rank_, true, peer),
-                 told_messages_[static_cast<std::size_t>(peer)]);
+  const MessageLog& log = messages(rank_, true, peer);
+  std::uint64_t& told = told_messages_[static_cast<std::size_t>(peer)];
+  auto news = news_of(NewsKind::messages, log, told);
+  if (told != log.last()) has_sent_ = true;
+  return news;
 }
 
 std::vector<std::byte> Board::refusal_news() {
@@ -157,7 +158,8 @@ void Board::hear_refusal(int rank, std::span<const std::byte> bytes) {
   RefusalNews news;
   if (!take(bytes, news)) return;
   news.why.back() = '\0';
-  Page::Refusal& copy = page(rank).refusals[news.number % std::size(page(rank).refusals)];
+  Page& page = heard(rank);
+  Page::Refusal& copy = page.refusals[news.number % std::size(page.refusals)];
   write_text(copy.why, news.why.data());
   copy.call.store(news.call, std::memory_order_relaxed);
   copy.number.store(news.number, std::memory_order_release);
@@ -165,7 +167,7 @@ void Board::hear_refusal(int rank, std::span<const std::byte> bytes) {
 }
 
 void Board::hear(int rank, std::span<const std::byte> bytes) {
-  Page& copy = page(rank);
+  Page& copy = heard(rank);
   NewsKind kind{};
   if (bytes.size() < sizeof kind) return;
   std::memcpy(&kind, bytes.data(), sizeof kind);
@@ -181,7 +183,6 @@ void Board::hear(int rank, std::span<const std::byte> bytes) {
   PageNews news;
   if (!take(bytes, news)) return;
   news.reason.back() = news.elsewhere.back() = '\0';
-  copy.process = news.process;
   // Where calls are compared, they come one by one.
   if (!compares_[static_cast<std::size_t>(rank)] && news.calls > copy.calls.last())
     copy.calls.publish_any(news.calls, news.last);

@@ -11,11 +11,12 @@
 namespace plait {
 
 /// Only its rank writes it, but for the verdict. Behind it lie two logs of messages per peer, those
-/// sent and those received, and behind these the rank's desk.
+/// sent and those received, and behind these the rank's desk. Behind the copy of a page of another
+/// node lie the two logs of messages with this rank.
 struct Board::Page {
-  std::atomic<std::int32_t> process;
-  std::atomic<std::uint64_t> process_space;  // where that number is valid
+  std::atomic<std::uint64_t> process_space;  // where the number of its process is valid
   CallLog<1024> calls;
+  std::atomic<bool> has_messages;  // with any rank
 
   std::atomic<Board::State> state;
   std::atomic<ErrorCode> code;

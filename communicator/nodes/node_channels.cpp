@@ -21,17 +21,17 @@ namespace plait {
 namespace {
 
 /// The channels between this rank and `peer`, of another node.
-transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const Grant& granted,
-                        const ChunkNote* notes, bool is_checked) {
-  const std::size_t here = memory.first(rank, peer), there = memory.first(peer, rank);
+transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const StandIns& slots,
+                        const StandIns& words, const ChunkNote* notes, bool is_checked) {
+  const std::size_t here = memory.first(rank, peer);
   return {.peer = peer,
           .channels = static_cast<std::uint32_t>(memory.lane()),
           .channel_bytes = memory.bytes,
-          .outgoing = granted.scratch.peer_ptr(peer, there * memory.bytes),
-          .out_signals = reinterpret_cast<ChannelSignals*>(granted.signals.peer_ptr(peer)) + there,
+          .outgoing = slots.of(peer),
+          .out_signals = reinterpret_cast<ChannelSignals*>(words.of(peer)),
           .notes = notes + here * chunk_notes,
-          .incoming = granted.scratch.own + here * memory.bytes,
-          .in_signals = reinterpret_cast<ChannelSignals*>(granted.signals.own) + here,
+          .incoming = slots.view().own + here * memory.bytes,
+          .in_signals = reinterpret_cast<ChannelSignals*>(words.view().own) + here,
           .is_checked = is_checked};
 }
 
@@ -69,59 +69,49 @@ transport::MemoryKind device_memory_kind(BackendKind backend) {
   }
 }
 
-/// Memory for the slots of all channels, laid out as that of the host, where ranks of other nodes
-/// have stand-ins on the device: GPUDirect. Null: chunks lie in host memory, because
+/// Slots of all channels in device memory: GPUDirect. None: chunks lie in host memory, because
 /// PLAIT_NET_GDR=0 or PLAIT_NET_CHECK, or because a rank's transport can't register the memory.
 /// Collective: the result is the same on all ranks. All throw the same Error(unsupported) or
 /// Error(out_of_memory) if PLAIT_NET_GDR is 1 and the memory can't be had or registered.
-std::shared_ptr<Window> make_device_slots(const std::shared_ptr<Backend>& backend,
-                                          Bootstrap& bootstrap, const Nodes& nodes,
-                                          const ChannelMemory& memory, SymmetricHeap& heap,
-                                          const ChosenTransport& chosen,
-                                          std::unique_ptr<transport::Transport>& transport) {
+std::optional<DeviceSlots> make_device_slots(const std::shared_ptr<Backend>& backend,
+                                             Bootstrap& bootstrap, const Nodes& nodes,
+                                             const ChannelMemory& memory, SymmetricHeap& heap,
+                                             const ChosenTransport& chosen,
+                                             std::unique_ptr<transport::Transport>& transport) {
   const DirectMemory wanted = chosen.direct_memory;
   const bool may_want = backend->info().backend != BackendKind::host && !chosen.is_checked;
   if (wanted == DirectMemory::on && chosen.is_checked)
     throw Error(ErrorCode::unsupported,
                 "PLAIT_NET_GDR=1: PLAIT_NET_CHECK reads chunks, so they lie in host memory");
-  if (wanted == DirectMemory::off || (wanted == DirectMemory::none && !may_want)) return nullptr;
+  if (wanted == DirectMemory::off || (wanted == DirectMemory::none && !may_want)) return {};
   const int rank = bootstrap.rank();
-  const std::size_t lane_bytes = memory.lane() * memory.bytes,
-                    bytes = memory.resources().resources.scratch_bytes;
-  const auto lane_at = [&](int owner, int peer) {
-    return memory.first(owner, peer) * memory.bytes;
-  };
+  const std::size_t bytes = memory.resources().resources.scratch_bytes,
+                    needed = StandIns::needed(memory.bytes, memory, nodes);
   try {
     agree(bootstrap, connecting_nodes, [&] {
       transport = chosen.make();
       require_device_memory(backend->info(), transport->properties());
     });
-    auto range = heap.allocate_range(bytes, connecting_nodes, Commit::on_touch, [&](int peer) {
-      return std::vector<StandIn>{{.offset = lane_at(peer, rank), .bytes = lane_bytes}};
-    });
-    auto window = std::make_shared<Window>(backend, std::move(range), rank, bytes, 0);
+    DeviceSlots slots;
+    auto range = heap.allocate_range(bytes, connecting_nodes, Commit::on_touch);
     agree(bootstrap, connecting_nodes, [&] {
-      int peer = 0;
-      while (nodes.is_here(peer)) ++peer;
+      // Memory of the same kind, which the card reaches as well.
+      auto apart = backend->reserve(1, needed, draw_token());
+      static_cast<void>(apart->create_local(0));
+      std::shared_ptr<std::byte> stand_ins(apart, apart->address(0));
       transport::try_to_register(
-          *transport, std::span(window->peer(peer, lane_at(peer, rank)), lane_bytes),
-          std::span(window->local(), bytes), device_memory_kind(backend->info().backend));
+          *transport, std::span(stand_ins.get(), memory.lane() * memory.bytes),
+          std::span(range->address(rank), bytes), device_memory_kind(backend->info().backend));
+      slots.ways = StandIns(backend, *range, 0, memory.bytes, memory, nodes, rank, stand_ins);
     });
-    return window;
+    slots.window = std::make_shared<Window>(backend, std::move(range), rank, bytes, 0);
+    return slots;
   } catch (const Error& error) {
     if (wanted == DirectMemory::on || is_fatal(error.code())) throw;
     if (rank == 0 && transport != nullptr && transport->properties().device_memory)
       log::info("chunks between nodes lie in host memory: {}", error.what());
-    return nullptr;
+    return {};
   }
-}
-
-/// Gives the lane its slots in device memory.
-void add_device_slots(transport::Lane& lane, const Window& slots, int rank,
-                      const ChannelMemory& memory, BackendKind backend) {
-  lane.device_kind = device_memory_kind(backend);
-  lane.device_outgoing = slots.peer(lane.peer, memory.first(lane.peer, rank) * memory.bytes);
-  lane.device_incoming = slots.local() + memory.first(rank, lane.peer) * memory.bytes;
 }
 
 }  // namespace
@@ -129,7 +119,8 @@ void add_device_slots(transport::Lane& lane, const Window& slots, int rank,
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                            const Nodes& nodes, const Topology& topology,
                            std::span<const NetWish> wishes, const WishedNetwork& wished,
-                           const Grant& channels, SymmetricHeap& heap, std::uint64_t token)
+                           const ChannelStandIns& channels, SymmetricHeap& heap,
+                           std::uint64_t token)
     : backend_(backend) {
   const int rank = bootstrap.rank(), ranks = bootstrap.size();
   const ChannelMemory memory = channel_memory(topology);
@@ -157,7 +148,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   });
   setting_.notes = notes_.get();
   setting_.signals = server_->signals();
-  if (device_slots_) setting_.device_slots = device_slots_->view();
+  if (device_slots_) setting_.device_slots = device_slots_->ways.view();
   std::vector<std::vector<NetworkDevice>> devices(static_cast<std::size_t>(nodes.count()));
   for (int peer = 0; peer < ranks; ++peer)
     devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
@@ -180,12 +171,15 @@ void NodeChannels::share_node_window(int rank, const Topology& topology, Symmetr
 }
 
 void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                               const Grant& channels, bool is_checked) {
+                               const ChannelStandIns& channels, bool is_checked) {
   for (int peer = 0; peer < memory.ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
-    lanes_.push_back(lane_to(rank, peer, memory, channels, notes_.get(), is_checked));
-    if (device_slots_)
-      add_device_slots(lanes_.back(), *device_slots_, rank, memory, backend_->info().backend);
+    transport::Lane& lane = lanes_.emplace_back(
+        lane_to(rank, peer, memory, channels.slots, channels.words, notes_.get(), is_checked));
+    if (!device_slots_) continue;
+    lane.device_kind = device_memory_kind(backend_->info().backend);
+    lane.device_outgoing = device_slots_->ways.of(peer);
+    lane.device_incoming = device_slots_->ways.view().own + memory.first(rank, peer) * memory.bytes;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "bootstrap/nodes.hpp"
 #include "communicator/nodes/choose_transport.hpp"
 #include "communicator/nodes/network_device.hpp"
+#include "communicator/nodes/stand_ins.hpp"
 #include "communicator/nodes/window_server.hpp"
 #include "plait/bootstrap.hpp"
 #include "symm_mem/own_memory.hpp"
@@ -22,6 +24,12 @@
 
 namespace plait {
 
+/// The slots of all channels in device memory: GPUDirect.
+struct DeviceSlots {
+  StandIns ways;
+  std::shared_ptr<Window> window;  // its destructor waits for kernels
+};
+
 class NodeChannels {
  public:
   /// Collective. `wishes`: those of all ranks. `channels`: the memory of the channels between
@@ -29,7 +37,7 @@ class NodeChannels {
   /// share, with all windows. `token`: as for `SymmetricHeap::allocate_here`.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
                const Topology& topology, std::span<const NetWish> wishes,
-               const WishedNetwork& wished, const Grant& channels, SymmetricHeap& heap,
+               const WishedNetwork& wished, const ChannelStandIns& channels, SymmetricHeap& heap,
                std::uint64_t token);
   /// Waits until everything that kernels have published is on its way.
   ~NodeChannels();
@@ -69,8 +77,8 @@ class NodeChannels {
   /// The memory by which the ranks of a node meet, collective over these (`agree_here`).
   void share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
                          std::uint64_t token);
-  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory, const Grant& channels,
-                   bool is_checked);
+  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
+                   const ChannelStandIns& channels, bool is_checked);
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
@@ -82,7 +90,8 @@ class NodeChannels {
   PinnedMemory<ChunkNote> notes_;
   DeviceMemory<std::int32_t> tables_;
   DeviceMemory<std::uint32_t> counters_;
-  std::shared_ptr<Window> node_window_, device_slots_;  // the latter may be null
+  std::shared_ptr<Window> node_window_;
+  std::optional<DeviceSlots> device_slots_;
   std::vector<transport::Lane> lanes_;
   std::vector<transport::Address> addresses_;  // of the lanes' peers
   std::unique_ptr<WindowServer> server_;

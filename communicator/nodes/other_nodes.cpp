@@ -49,7 +49,8 @@ void OtherNodes::tell() {
   const std::vector<int>& next = nodes_.ranks((nodes_.here() + 1) % nodes_.count());
   if (const auto calls = board_.call_news(); !calls.empty())
     channels_->tell(next[static_cast<std::size_t>(nodes_.local_rank()) % next.size()], calls);
-  for (int peer = 0; peer < board_.ranks(); ++peer) {
+  const bool has_messages = board_.has_message_news();
+  for (int peer = 0; has_messages && peer < board_.ranks(); ++peer) {
     if (nodes_.is_here(peer)) continue;
     if (const auto messages = board_.message_news(peer); !messages.empty())
       channels_->tell(peer, messages);

@@ -155,29 +155,20 @@ std::size_t scratch_within(std::size_t limit, Topology topology,
 
 namespace {
 
-/// A window in host memory of ranks on several nodes. Of the copies on other nodes, this rank uses
-/// the slots and the words of its channels to them. Collective over the ranks of this node.
-std::shared_ptr<Window> between_nodes(const std::shared_ptr<Backend>& backend, Bootstrap& bootstrap,
-                                      const Nodes& nodes, std::size_t bytes, std::uint64_t token,
-                                      const MemoryLayout::Place& channels,
-                                      const ChannelMemory& memory, const char* what) {
+/// A window in host memory of the ranks of this node, where there are several. Collective over
+/// these ranks.
+std::shared_ptr<Window> in_host_memory(const std::shared_ptr<Backend>& backend,
+                                       Bootstrap& bootstrap, const Nodes& nodes, std::size_t bytes,
+                                       std::uint64_t token, const char* what) {
   std::shared_ptr<Backend> own = backend;
   if (backend->info().backend != BackendKind::host)
     agree_here(nodes, what, [&] {
       own = backend->again();
       own->use_host_memory();
     });
-  const int rank = bootstrap.rank();
-  const std::size_t lane = memory.lane();
   auto range =
-      SymmetricHeap(own, bootstrap, &nodes)
-          .allocate_here(bytes, token, what, Commit::on_touch, [&](int peer) {
-            const std::size_t first = memory.first(peer, rank);
-            return std::vector<StandIn>{
-                {channels.scratch + first * memory.bytes, lane * memory.bytes},
-                {channels.signals + first * sizeof(ChannelSignals), lane * sizeof(ChannelSignals)}};
-          });
-  return std::make_shared<Window>(own, std::move(range), rank, bytes, 0);
+      SymmetricHeap(own, bootstrap, &nodes).allocate_here(bytes, token, what, Commit::on_touch);
+  return std::make_shared<Window>(own, std::move(range), bootstrap.rank(), bytes, 0);
 }
 
 }  // namespace
@@ -192,17 +183,10 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
       windows_(layout_.windows.size()),
       grants_(algorithms.size()) {
   constexpr const char* what = "allocating scratch memory";
-  if (nodes.are_several()) {
-    channel_user_ = static_cast<std::size_t>(
-        std::find_if(algorithms.begin(), algorithms.end(),
-                     [](const Algorithm* algorithm) { return algorithm->spans_nodes(); }) -
-        algorithms.begin());
-    windows_.front() =
-        between_nodes(backend, bootstrap, nodes, layout_.windows.front(), token,
-                      *layout_.places[channel_user_].shared, channel_memory(topology), what);
-  } else {
-    windows_.front() = heap.allocate(layout_.windows.front(), what, Commit::on_touch);
-  }
+  windows_.front() =
+      nodes.are_several()
+          ? in_host_memory(backend, bootstrap, nodes, layout_.windows.front(), token, what)
+          : heap.allocate(layout_.windows.front(), what, Commit::on_touch);
   const bool on_touch = windows_.front()->range().commits_on_touch();
   for (const Algorithm* algorithm : algorithms) {
     const auto bytes_of = [](const Resources& resources) {
@@ -234,8 +218,24 @@ AlgorithmMemory::AlgorithmMemory(const std::shared_ptr<Backend>& backend, Bootst
     std::vector<std::int32_t> in_order(static_cast<std::size_t>(bootstrap.size()));
     std::iota(in_order.begin(), in_order.end(), 0);
     if (!nodes.are_several()) ranks_in_order_ = on_device(backend, in_order);
+    else make_stand_ins(nodes, channel_memory(topology), bootstrap.rank(), algorithms);
   });
   grant();
+}
+
+/// Gives the channels to ranks of other nodes memory of this rank's, and kernels the way there.
+void AlgorithmMemory::make_stand_ins(const Nodes& nodes, const ChannelMemory& channels, int rank,
+                                     const std::vector<const Algorithm*>& algorithms) {
+  const auto user = std::find_if(algorithms.begin(), algorithms.end(),
+                                 [](const Algorithm* one) { return one->spans_nodes(); });
+  channels_ = layout_.places[static_cast<std::size_t>(user - algorithms.begin())].shared;
+  const auto stand_ins = [&](std::size_t offset, std::size_t bytes) {
+    const std::size_t needed = StandIns::needed(bytes, channels, nodes);
+    return StandIns(backend_, windows_.front()->range(), offset, bytes, channels, nodes, rank,
+                    allocate_pinned<std::byte>(backend_, needed));
+  };
+  between_nodes_.emplace(stand_ins(channels_->scratch, channels.bytes),
+                         stand_ins(channels_->signals, sizeof(ChannelSignals)));
 }
 
 /// Hands out the memory that is allocated so far.
@@ -253,6 +253,10 @@ void AlgorithmMemory::grant() {
     const MemoryLayout::Places& at = layout_.places[i];
     grants_[i] = {.own = granted(at.own), .shared = {}, .reserved = {}};
     if (at.shared) grants_[i].shared = granted(*at.shared);
+    if (between_nodes_ && at.shared && at.shared->scratch == channels_->scratch) {
+      grants_[i].shared->scratch = between_nodes_->slots.view();
+      grants_[i].shared->signals = between_nodes_->words.view();
+    }
     if (is_reserved_ && at.reserved) grants_[i].reserved = granted(*at.reserved);
     if (!on_touch && has_all_of(i)) room_for_[i].blocks = any_blocks;
   }

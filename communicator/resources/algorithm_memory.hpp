@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/contract/algorithm.hpp"
+#include "communicator/nodes/stand_ins.hpp"
 #include "symm_mem/own_memory.hpp"
 #include "symm_mem/window.hpp"
 
@@ -91,7 +92,7 @@ class AlgorithmMemory {
   std::size_t bytes() const noexcept { return layout_.bytes(); }
   std::size_t committed() const;
   /// The channels between nodes, where there are several.
-  const Grant& channels() const { return *grants_[channel_user_].shared; }
+  const ChannelStandIns& channels() const { return *between_nodes_; }
   /// As `LaunchSetting` has them.
   const std::int32_t* ranks_in_order() const { return ranks_in_order_.get(); }
   /// The word that is set by the first spin of a kernel that expires.
@@ -101,6 +102,8 @@ class AlgorithmMemory {
   void make_room(std::size_t algorithm, unsigned blocks);
   void find_room(std::size_t algorithm, unsigned blocks);
   void allocate(std::size_t window, Bootstrap& bootstrap, const char* what);
+  void make_stand_ins(const Nodes& nodes, const ChannelMemory& channels, int rank,
+                      const std::vector<const Algorithm*>& algorithms);
   void grant();
 
   /// The room for an algorithm's launches: those of up to `blocks` blocks are known to have it. The
@@ -117,11 +120,12 @@ class AlgorithmMemory {
   std::vector<std::string> names_;                    // of the algorithms
   // The first one is `claimed`. They outlive the windows, whose destructors wait for the device.
   DeviceMemory<std::uint32_t> counters_;
-  DeviceMemory<std::int32_t> ranks_in_order_;     // null on several nodes
+  DeviceMemory<std::int32_t> ranks_in_order_;  // null on several nodes
+  std::optional<ChannelStandIns> between_nodes_;
+  std::optional<MemoryLayout::Place> channels_;   // that it stands in for
   std::vector<std::shared_ptr<Window>> windows_;  // null: not allocated yet
   std::vector<AlgorithmGrant> grants_;
   std::size_t granted_ = 0;
-  std::size_t channel_user_ = 0;  // an algorithm that spans nodes
   bool is_reserved_ = false;
 };
 

@@ -135,9 +135,6 @@ class RecordedRange final : public ReservedRange {
   void import_peer(int rank, UniqueFd descriptor) override {
     range_->import_peer(rank, std::move(descriptor));
   }
-  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
-    range_->stand_in(rank, offset, bytes);
-  }
 
  private:
   std::shared_ptr<ReservedRange> range_;

@@ -41,10 +41,7 @@ class Unreachable final : public ReservedRange {
   UniqueFd create_local(int rank) override { return own_->create_local(rank); }
   void import_peer(int rank, UniqueFd) override {
     ++refused_imports;
-    throw Error(ErrorCode::no_peer_access, "no way to rank " + std::to_string(rank));
-  }
-  void stand_in(int rank, std::size_t offset, std::size_t bytes) override {
-    own_->stand_in(rank, offset, bytes);
+    throw Error(ErrorCode::no_peer_access, "no way to copy " + std::to_string(rank));
   }
 
  private:
@@ -247,46 +244,13 @@ TEST(HostRange, FilesKeepTheirSize) {
             0);  // nor can a peer take the right to write away
 }
 
-/// Whether the system can read a byte there.
-bool is_mapped(const std::byte* place) {
-  std::array<int, 2> pipe{};
-  if (::pipe(pipe.data()) != 0) throw std::runtime_error("pipe");
-  const bool mapped = ::write(pipe[1], place, 1) == 1;
-  ::close(pipe[0]), ::close(pipe[1]);
-  return mapped;
-}
-
-TEST(HostRange, StandInsTakeTheirPagesAlone) {
-  constexpr auto page = host::HostRange::page;
-  constexpr unsigned pages = 9;
-  host::HostRange range(3, pages * page, Commit::on_touch);
-  const auto mapped = [&](int rank) {
-    std::string map;
-    for (unsigned at = 0; at < pages; ++at)
-      map += is_mapped(range.address(rank) + at * page) ? 'x' : '.';
-    return map;
-  };
-  range.stand_in(1, 3 * page + 8, 16);
-  range.stand_in(1, 6 * page, page + 1);
-  EXPECT_EQ(mapped(0), ".........");
-  EXPECT_EQ(mapped(1), "...x..xx.");
-  // One that shares pages with others leaves their memory as it is.
-  for (const unsigned at : {3u, 6u, 7u}) range.address(1)[at * page] = std::byte{7};
-  range.stand_in(1, 2 * page, 5 * page);
-  range.stand_in(1, 4 * page, page);
-  EXPECT_EQ(mapped(1), "..xxxxxx.");
-  for (const unsigned at : {3u, 6u, 7u}) EXPECT_EQ(range.address(1)[at * page], std::byte{7});
-  EXPECT_EQ(range.address(1)[5 * page], std::byte{0});
-  EXPECT_EQ(mapped(2), ".........");
-}
-
 TEST(HostRange, TakesNothingButAFileOfItsSizeThatKeepsIt) {
   constexpr auto bytes = 3 * host::HostRange::page;
   host::HostRange range(2, bytes, Commit::at_once),
       other(2, bytes + host::HostRange::page, Commit::at_once);
   const auto refused = [&](UniqueFd fd) {
     expect_error(error_of([&] { range.import_peer(1, std::move(fd)); }), ErrorCode::backend,
-                 HasSubstr("rank 1 did not send a sealed memory file of 12288 bytes"));
+                 HasSubstr("no sealed memory file of 12288 bytes came"));
   };
   refused(other.create_local(0));
   UniqueFd unsealed(::memfd_create("plait-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));

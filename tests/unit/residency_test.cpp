@@ -69,7 +69,6 @@ class NoRange final : public ReservedRange {
   WindowView view(int) const noexcept override { return {}; }
   UniqueFd create_local(int) override { return {}; }
   void import_peer(int, UniqueFd) override {}
-  void stand_in(int, std::size_t, std::size_t) override {}
 };
 
 enum class Place { ordinary, out_of_place, in_place };
