@@ -24,16 +24,12 @@ Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Co
       lane_(lane),
       address_(address),
       counters_(counters),
-      published_(lane.channels),
-      consumed_(lane.channels),
+      published_(lane.channels, lane.counters_begin),
+      consumed_(lane.channels, lane.counters_begin),
       credit_flags_(lane.channels),
       held_(lane.channels) {
   frames_out_.hello = {rank, PeerHello::Use::frames};
   data_out_.hello = {rank, PeerHello::Use::data};
-  for (std::uint32_t channel = 0; channel < lane.channels; ++channel) {
-    published_[channel] = lane.out_signals[channel].published;
-    consumed_[channel] = lane.out_signals[channel].consumed;
-  }
 }
 
 Peer::~Peer() = default;

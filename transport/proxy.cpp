@@ -33,14 +33,15 @@ Proxy::~Proxy() {
   stop(std::chrono::seconds(5));
 }
 
-void Proxy::start(std::vector<Lane> lanes, std::span<const Address> addresses,
-                  Listening listening) {
+void Proxy::start(std::vector<Lane> lanes, std::vector<Address> addresses, Listening listening) {
   listening_ = std::move(listening);
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(lanes[i].peer);
-    if (index_of_.size() <= rank) index_of_.resize(rank + 1, -1);
-    index_of_[rank] = static_cast<int>(i);
-    peers_.push_back(std::make_unique<Peer>(*transport_, lanes[i], addresses[i], rank_, counters_));
+  lanes_ = std::move(lanes);
+  addresses_ = std::move(addresses);
+  peer_of_.resize(lanes_.size());
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(lanes_[i].peer);
+    if (lane_of_.size() <= rank) lane_of_.resize(rank + 1, -1);
+    lane_of_[rank] = static_cast<int>(i);
   }
   thread_ = start_thread("the thread of a proxy", [this] { run(); });
   transport_->set_end([this] {
@@ -81,8 +82,7 @@ void Proxy::end_rest() noexcept {
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
-  const auto rank = static_cast<std::size_t>(peer);
-  if (peer < 0 || rank >= index_of_.size() || index_of_[rank] < 0)
+  if (!lane_to(peer))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tell: rank {} has no lane to rank {}", rank_, peer));
   if (words.size() > frame_bytes / 2)
@@ -104,7 +104,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
-        const bool moved = round(everything);
+        const bool moved = look_for_news(lanes_.size()) || round(everything);
         if (!moved && !has_told_ && !any_peer(&Peer::has_unsent) && all_peers(&Peer::is_safe))
           return;
       } else {
@@ -144,8 +144,9 @@ void Proxy::carry(int peer) noexcept {
     // another node that the kernel waits for, or at none if it has ended or waits for a rank of
     // this node. Only every few calls look at all peers.
     constexpr unsigned all_every = 4, all_every_here = 16;
-    Peer* const awaited = last ? nullptr : find(peer);
-    const bool hears_all = ++carried_ % (awaited != nullptr ? all_every : all_every_here) == 0;
+    const auto lane = last ? std::nullopt : lane_to(peer);
+    Peer* const awaited = lane ? peer_of_[*lane] : nullptr;
+    const bool hears_all = ++carried_ % (lane ? all_every : all_every_here) == 0;
     const Work work{hears_all ? Peer::Credits::due : Peer::Credits::urgent, awaited, hears_all};
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
@@ -160,10 +161,35 @@ void Proxy::carry(int peer) noexcept {
   if (sleeping_) transport_->wake();
 }
 
-Peer* Proxy::find(int rank) const noexcept {
+std::optional<std::size_t> Proxy::lane_to(int rank) const noexcept {
   const auto at = static_cast<std::size_t>(rank);
-  if (at >= index_of_.size() || index_of_[at] < 0) return nullptr;
-  return peers_[static_cast<std::size_t>(index_of_[at])].get();
+  if (at >= lane_of_.size() || lane_of_[at] < 0) return std::nullopt;
+  return static_cast<std::size_t>(lane_of_[at]);
+}
+
+Peer& Proxy::meet(std::size_t lane) {
+  if (peer_of_[lane] != nullptr) return *peer_of_[lane];
+  peers_.push_back(
+      std::make_unique<Peer>(*transport_, lanes_[lane], addresses_[lane], rank_, counters_));
+  Peer& peer = *(peer_of_[lane] = peers_.back().get());
+  if (says_farewell_) peer.say_farewell();
+  if (has_lost_all_) peer.lose();
+  else if (listening_.meet) listening_.meet(lanes_[lane]);
+  return peer;
+}
+
+/// Looks at so many lanes of ranks that are no peers yet. Kernels give credits to peers only, so a
+/// chunk is all that there may be. True if it has found one.
+bool Proxy::look_for_news(std::size_t lanes) {
+  const std::size_t before = peers_.size();
+  for (lanes = std::min(lanes, lanes_.size()); lanes != 0; --lanes) {
+    const std::size_t at = next_look_;
+    next_look_ = (next_look_ + 1) % lanes_.size();
+    const Lane& lane = lanes_[at];
+    for (unsigned channel = 0; peer_of_[at] == nullptr && channel < lane.channels; ++channel)
+      if (acquired(lane.out_signals[channel].published) != lane.counters_begin) meet(at);
+  }
+  return peers_.size() != before;
 }
 
 bool Proxy::any_peer(bool (Peer::*holds)() const) const {
@@ -187,6 +213,7 @@ bool Proxy::serve() {
   for (;;) {
     if (ending_ && !std::exchange(says_farewell_, true)) {
       hand_out();  // a peer that gets the last words gets a farewell, too
+      look_for_news(lanes_.size());
       for (const auto& peer : peers_) peer->say_farewell();
     }
     const bool moved = round(ending_ ? everything : usual);
@@ -219,9 +246,16 @@ bool Proxy::round(const Work& work) {
   try {
     return advance(work);
   } catch (const std::exception& error) {  // of the transport as a whole
-    for (const auto& peer : peers_) lose(*peer, Error(ErrorCode::bootstrap, error.what()));
+    lose_all(Error(ErrorCode::bootstrap, error.what()));
   }
   return false;
+}
+
+void Proxy::lose_all(const Error& why) {
+  for (const auto& peer : peers_) lose(*peer, why);
+  if (std::exchange(has_lost_all_, true) || ending_ || !listening_.lose) return;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (peer_of_[lane] == nullptr) listening_.lose(lanes_[lane].peer, why);
 }
 
 /// Gives words that were told to their peers.
@@ -233,14 +267,16 @@ void Proxy::hand_out() {
     told.swap(told_);
   }
   for (Told& one : told) {
-    Peer& peer = *peers_[static_cast<std::size_t>(index_of_[static_cast<std::size_t>(one.peer)])];
-    if (one.reach == Reach::all || peer.is_known()) peer.tell(std::move(one.words));
+    const std::size_t lane = lane_to(one.peer).value();
+    const bool is_known = peer_of_[lane] != nullptr && peer_of_[lane]->is_known();
+    if (one.reach == Reach::all || is_known) meet(lane).tell(std::move(one.words));
   }
 }
 
 bool Proxy::advance(const Work& work) {
   hand_out();
-  bool moved = false;
+  constexpr std::size_t few = 32;
+  bool moved = look_for_news(few);
   const auto each = [&](const auto& action) {
     for (const auto& peer : peers_) {
       try {
@@ -268,7 +304,10 @@ bool Proxy::advance(const Work& work) {
 
 void Proxy::accept_flows() {
   if (Clock::now() < next_accept_ && !any_peer(&Peer::is_in_question)) return;
-  arrivals_->take_all(*listener_, rank_, [this](int peer) { return find(peer); });
+  arrivals_->take_all(*listener_, rank_, [this](int peer) {
+    const auto lane = lane_to(peer);
+    return lane ? &meet(*lane) : nullptr;
+  });
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_->is_empty() ? 200 : 0);
 }
 
@@ -283,6 +322,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
+  if (look_for_news(lanes_.size())) return;
   for (const auto& peer : peers_) peer->report_unanswered(listening_);
   {
     const std::lock_guard lock(mutex_);

@@ -24,6 +24,10 @@
 // (`Flow::test`), and the counter is raised after that. The two kinds of slots share the channel's
 // counters. They may follow one another, as calls with other slots may, and notes say which it is.
 //
+// Most ranks of a large machine never talk to most others. So a rank is a `Peer`, with buffers and
+// connections, from its first chunk, word or connection on. Before, a round looks at the channels
+// to a few such ranks only, in turns, and at all of them before the thread sleeps.
+//
 // The proxy remembers each counter that it has seen, so it reads a line of memory that a kernel
 // writes, and writes one that a kernel polls, only when there may be news (`Counters`).
 #pragma once
@@ -35,6 +39,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -64,6 +69,7 @@ struct Lane {
   MemoryKind device_kind = MemoryKind::host;
   /// Frames and chunks carry checksums. Both ends agree, and there are no slots in device memory.
   bool is_checked = false;
+  std::uint32_t counters_begin = 0;  // what all counters are
 };
 
 // For the counters of a lane, which kernels read and write at the same time.
@@ -88,6 +94,8 @@ struct Listening {
   std::function<void()> end = {};
   /// The proxy's thread has begun.
   std::function<void()> begin = {};
+  /// The rank of this lane has become a peer.
+  std::function<void(const Lane& lane)> meet = {};
   /// Plays the part of a kernel in channels that no kernel here reads. Once per round, after what
   /// has come. True if anything moved, or is about to: then the next round follows at once.
   std::function<bool()> serve = {};
@@ -122,10 +130,9 @@ class Proxy {
   const Properties& properties() const { return transport_->properties(); }
   /// False once the transport has ended.
   bool is_open() const noexcept { return !has_ended_; }
-  /// Begins to serve the lanes, from the values that their counters have now. `addresses`: of each
-  /// lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
+  /// Begins to serve the lanes. `addresses`: of each lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
   /// `stop` has returned.
-  void start(std::vector<Lane> lanes, std::span<const Address> addresses, Listening listening);
+  void start(std::vector<Lane> lanes, std::vector<Address> addresses, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 
   /// A kernel that may publish chunks has been enqueued. From any thread. Takes a lock only if the
@@ -157,20 +164,28 @@ class Proxy {
   bool round(const Work& work);
   bool advance(const Work& work);
   void hand_out();
-  /// Null: the rank is on this node.
-  Peer* find(int rank) const noexcept;
+  /// The lane to the rank; none if it is on this node.
+  std::optional<std::size_t> lane_to(int rank) const noexcept;
+  /// Its rank, which is a peer from now on.
+  Peer& meet(std::size_t lane);
+  bool look_for_news(std::size_t lanes);
   bool any_peer(bool (Peer::*holds)() const) const;
   bool all_peers(bool (Peer::*hold)() const) const;
   void accept_flows();
   void sleep(std::chrono::steady_clock::time_point quiet_since);
   void lose(Peer& peer, const Error& why);
+  void lose_all(const Error& why);
 
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Listener> listener_;
   int rank_;
   Listening listening_;
+  std::vector<Lane> lanes_;
+  std::vector<Address> addresses_;  // of the lanes' ranks
+  std::vector<int> lane_of_;        // by rank; -1: none
+  std::vector<Peer*> peer_of_;      // by lane; null: not met
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<int> index_of_;  // of a rank's peer; -1: none
+  std::size_t next_look_ = 0;  // the lane
   std::unique_ptr<Arrivals> arrivals_;
 
   mutable std::mutex mutex_;  // of `told_` and `published_`
@@ -191,7 +206,7 @@ class Proxy {
   std::mutex resting_;
   std::condition_variable rested_;
   std::atomic<bool> is_resting_ = false, must_work_ = false;
-  bool says_farewell_ = false;
+  bool says_farewell_ = false, has_lost_all_ = false;
   std::chrono::steady_clock::time_point quiet_since_{};
   std::chrono::steady_clock::time_point end_by_;
   std::chrono::steady_clock::time_point next_accept_{};

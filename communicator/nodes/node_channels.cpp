@@ -126,6 +126,7 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   const ChannelMemory memory = channel_memory(topology);
   const ChosenTransport chosen =
       choose_transport(bootstrap, nodes, wishes, backend, network_threads(*backend, nodes));
+  is_checked_ = chosen.is_checked;
   std::unique_ptr<transport::Transport> transport;
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, chosen, transport);
   struct Introduction {
@@ -136,9 +137,9 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     agree_here(nodes, connecting_nodes, [&] {
       notes_ = allocate_pinned<ChunkNote>(
           backend, Channels::count(ranks, memory.all_blocks()) * chunk_notes);
-      place_lanes(rank, nodes, memory, channels, chosen.is_checked);
-      server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, lanes_,
-                                               notes_.get());
+      place_lanes(rank, nodes, memory, channels);
+      server_ =
+          std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, notes_.get());
       if (transport == nullptr) transport = chosen.make();
       proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
       place_tables(backend, nodes, topology);
@@ -171,11 +172,11 @@ void NodeChannels::share_node_window(int rank, const Topology& topology, Symmetr
 }
 
 void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                               const ChannelStandIns& channels, bool is_checked) {
+                               const ChannelStandIns& channels) {
   for (int peer = 0; peer < memory.ranks; ++peer) {
     if (nodes.is_here(peer)) continue;
     transport::Lane& lane = lanes_.emplace_back(
-        lane_to(rank, peer, memory, channels.slots, channels.words, notes_.get(), is_checked));
+        lane_to(rank, peer, memory, channels.slots, channels.words, notes_.get(), is_checked_));
     if (!device_slots_) continue;
     lane.device_kind = device_memory_kind(backend_->info().backend);
     lane.device_outgoing = device_slots_->ways.of(peer);
@@ -227,14 +228,14 @@ void NodeChannels::flush(std::chrono::milliseconds patience) noexcept {
 }
 
 std::string NodeChannels::way() const {
-  const bool is_checked = !lanes_.empty() && lanes_.front().is_checked;
   return proxy_->properties().name + (device_slots_ ? " from device memory" : "") +
-         (is_checked ? " with CRC-32C" : "");
+         (is_checked_ ? " with CRC-32C" : "");
 }
 
 void NodeChannels::start(transport::Listening listening,
                          std::function<void(const Error& why)> refuse) {
   server_->start(std::move(refuse));
+  listening.meet = [this](const transport::Lane& lane) { server_->add(lane); };
   listening.serve = [this] { return server_->serve(); };
   // The server copies, and transports that reach device memory may call its driver.
   if (!is_host())
@@ -244,7 +245,7 @@ void NodeChannels::start(transport::Listening listening,
       } catch (const std::exception&) {  // the transport finds out, too
       }
     };
-  proxy_->start(lanes_, addresses_, std::move(listening));
+  proxy_->start(std::move(lanes_), std::move(addresses_), std::move(listening));
 }
 
 }  // namespace plait

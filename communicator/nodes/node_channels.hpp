@@ -78,7 +78,7 @@ class NodeChannels {
   void share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
                          std::uint64_t token);
   void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                   const ChannelStandIns& channels, bool is_checked);
+                   const ChannelStandIns& channels);
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
@@ -92,8 +92,9 @@ class NodeChannels {
   DeviceMemory<std::uint32_t> counters_;
   std::shared_ptr<Window> node_window_;
   std::optional<DeviceSlots> device_slots_;
-  std::vector<transport::Lane> lanes_;
-  std::vector<transport::Address> addresses_;  // of the lanes' peers
+  bool is_checked_ = false;
+  std::vector<transport::Lane> lanes_;  // until `start`
+  std::vector<transport::Address> addresses_;
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<transport::Proxy> proxy_;
   std::chrono::milliseconds patience_{5000};

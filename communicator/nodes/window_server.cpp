@@ -17,26 +17,29 @@ using transport::release;
 
 WindowServer::WindowServer(std::shared_ptr<Backend> backend, std::shared_ptr<WindowTable> table,
                            const Nodes& nodes, int rank, const ChannelMemory& memory,
-                           std::span<const transport::Lane> lanes, ChunkNote* notes)
+                           ChunkNote* notes)
     : backend_(std::move(backend)),
       table_(std::move(table)),
       nodes_(nodes),
       rank_(rank),
+      memory_(memory),
+      notes_(notes),
       slot_bytes_(memory.bytes / WindowRequest::slots),
       signals_(allocate_pinned<std::uint32_t>(backend_, static_cast<std::size_t>(memory.ranks))) {
-  const std::size_t first = std::size_t{memory.blocks} * Channels::ways;
-  const bool is_host = backend_->info().backend == BackendKind::host;
-  for (const transport::Lane& lane : lanes)
-    clients_.push_back(
-        {.rank = lane.peer,
-         .requests = lane.incoming + (first + WindowRequest::ask) * memory.bytes,
-         .replies = lane.outgoing + (first + WindowRequest::reply) * memory.bytes,
-         .here = lane.in_signals + first,
-         .there = lane.out_signals + first,
-         .notes =
-             notes + (memory.first(rank, lane.peer) + first + WindowRequest::reply) * chunk_notes,
-         .copied = is_host ? nullptr : backend_->create_event(false)});
-  if (!is_host) stream_ = backend_->create_stream();
+  if (backend_->info().backend != BackendKind::host) stream_ = backend_->create_stream();
+}
+
+void WindowServer::add(const transport::Lane& lane) {
+  const std::size_t first = std::size_t{memory_.blocks} * Channels::ways;
+  clients_.push_back(
+      {.rank = lane.peer,
+       .requests = lane.incoming + (first + WindowRequest::ask) * memory_.bytes,
+       .replies = lane.outgoing + (first + WindowRequest::reply) * memory_.bytes,
+       .here = lane.in_signals + first,
+       .there = lane.out_signals + first,
+       .notes =
+           notes_ + (memory_.first(rank_, lane.peer) + first + WindowRequest::reply) * chunk_notes,
+       .copied = stream_ == nullptr ? nullptr : backend_->create_event(false)});
 }
 
 WindowServer::~WindowServer() {

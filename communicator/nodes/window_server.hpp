@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "algorithms/blocks/channels/channel_algorithm.hpp"
@@ -31,11 +30,9 @@ namespace plait {
 
 class WindowServer {
  public:
-  /// `lanes`: to all ranks of other nodes; `notes`: of all channels from this rank. `nodes` and the
-  /// lanes' memory outlive this object.
+  /// `notes`: of all channels from this rank. `nodes` outlives this object.
   WindowServer(std::shared_ptr<Backend> backend, std::shared_ptr<WindowTable> table,
-               const Nodes& nodes, int rank, const ChannelMemory& memory,
-               std::span<const transport::Lane> lanes, ChunkNote* notes);
+               const Nodes& nodes, int rank, const ChannelMemory& memory, ChunkNote* notes);
   /// Waits for its copies.
   ~WindowServer();
   WindowServer(const WindowServer&) = delete;
@@ -43,6 +40,8 @@ class WindowServer {
 
   /// `refuse`: called once for each rank whose request can't be served; it gets no more answers.
   void start(std::function<void(const Error& why)> refuse) { refuse_ = std::move(refuse); }
+  /// From now on serves the rank of this lane, whose memory outlives this object.
+  void add(const transport::Lane& lane);
   /// The signals of each rank that it has counted.
   std::uint32_t* signals() const noexcept { return signals_.get(); }
   /// Takes requests that have come, and goes on with the others. Never waits. True if anything
@@ -77,6 +76,8 @@ class WindowServer {
   std::shared_ptr<WindowTable> table_;
   const Nodes& nodes_;
   int rank_;
+  ChannelMemory memory_;
+  ChunkNote* notes_;
   std::uint32_t slot_bytes_;
   PinnedMemory<std::uint32_t> signals_;
   std::function<void(const Error&)> refuse_;

@@ -111,7 +111,8 @@ class TestLane {
             .device_outgoing = shape_.uses_device ? device_outgoing_.address() : nullptr,
             .device_incoming = shape_.uses_device ? device_incoming_.address() : nullptr,
             .device_kind = MemoryKind::cuda,
-            .is_checked = shape_.is_checked};
+            .is_checked = shape_.is_checked,
+            .counters_begin = shape_.counters_begin};
   }
 
   /// The size of chunk k of a channel: none, small, or up to a slot.
@@ -224,7 +225,7 @@ class TestRank {
       lanes.push_back(lanes_.back()->lane());
       addresses.push_back(all[static_cast<std::size_t>(peer)]);
     }
-    proxy_.start(lanes, addresses,
+    proxy_.start(std::move(lanes), std::move(addresses),
                  {.hear =
                       [this](int peer, std::span<const std::byte> words) {
                         const std::lock_guard lock(mutex_);
