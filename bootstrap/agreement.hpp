@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bootstrap/bootstrap_hooks.hpp"
@@ -39,10 +40,20 @@ class AgreedError final : public Error {
   using Error::Error;
 };
 
+/// The words of rank `rank`, at most 511 characters. Collective, one exchange.
+inline std::string words_of(Bootstrap& bootstrap, const char* what, int rank,
+                            std::string_view mine) {
+  using Words = std::array<char, 512>;
+  return on_behalf_of(bootstrap, what,
+                      [&] { return bootstrap.broadcast(as_text<Words>(mine), rank); })
+      .data();
+}
+
 /// Runs `step` on every rank, and gathers what it returns, in the order of the ranks. Collective,
 /// one exchange. If it throws on some ranks, all ranks throw the error of the lowest of them, and
-/// the message names that rank, by `numbers` if given. An `AgreedError` of a part of the ranks
-/// keeps its text.
+/// the message names that rank, by `numbers` if given. Then it takes an exchange more, so that no
+/// rank keeps the room for a message from each. An `AgreedError` of a part of the ranks keeps its
+/// text.
 template <class Step>
 auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step,
                    const std::vector<int>* numbers = nullptr) {
@@ -50,11 +61,12 @@ auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step,
   struct Outcome {
     bool failed, agreed;
     ErrorCode code;
-    std::array<char, 512> message;
     Value value;
   } mine{};
-  const auto failed = [&](ErrorCode code, const char* message, bool agreed) {
-    mine = {true, agreed, code, as_text<decltype(mine.message)>(message), {}};
+  std::string message;
+  const auto failed = [&](ErrorCode code, const char* why, bool agreed) {
+    mine = {true, agreed, code, {}};
+    message = why;
   };
   try {
     mine.value = step();
@@ -67,17 +79,18 @@ auto gather_agreed(Bootstrap& bootstrap, const char* what, Step step,
   }
   const auto all = on_behalf_of(bootstrap, what, [&] { return bootstrap.all_gather(mine); });
   std::vector<Value> values;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const Outcome& outcome = all[rank];
-    const std::string words = outcome.message.data();
-    if (outcome.failed && outcome.agreed) throw AgreedError(outcome.code, words);
-    if (outcome.failed)
-      throw AgreedError(
-          outcome.code,
-          fmt::format("{}: {}", what,
-                      detail::as_said_by(
-                          numbers == nullptr ? static_cast<int>(rank) : (*numbers)[rank], words)));
+  values.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Outcome& outcome = all[i];
     values.push_back(outcome.value);
+    if (!outcome.failed) continue;
+    const int rank = static_cast<int>(i);
+    const std::string words = words_of(bootstrap, what, rank, message);
+    if (outcome.agreed) throw AgreedError(outcome.code, words);
+    throw AgreedError(
+        outcome.code,
+        fmt::format("{}: {}", what,
+                    detail::as_said_by(numbers == nullptr ? rank : (*numbers)[i], words)));
   }
   return values;
 }

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "bootstrap/bootstrap_hooks.hpp"
@@ -17,10 +18,10 @@ namespace {
 
 /// Adds their numbers to the names that several nodes have: "localhost#0", "localhost#1".
 void tell_apart(std::vector<std::string>& names) {
-  const std::vector<std::string> given = names;
+  std::map<std::string, int> nodes_of;
+  for (const std::string& name : names) ++nodes_of[name];
   for (std::size_t node = 0; node < names.size(); ++node)
-    if (std::count(given.begin(), given.end(), given[node]) > 1)
-      names[node] += fmt::format("#{}", node);
+    if (nodes_of[names[node]] > 1) names[node] += fmt::format("#{}", node);
 }
 
 }  // namespace

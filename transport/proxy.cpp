@@ -33,16 +33,14 @@ Proxy::~Proxy() {
   stop(std::chrono::seconds(5));
 }
 
-void Proxy::start(std::vector<Lane> lanes, std::vector<Address> addresses, Listening listening) {
+void Proxy::start(std::vector<Address> addresses, LaneTo lane_to, Listening listening) {
   listening_ = std::move(listening);
-  lanes_ = std::move(lanes);
   addresses_ = std::move(addresses);
-  peer_of_.resize(lanes_.size());
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(lanes_[i].peer);
-    if (lane_of_.size() <= rank) lane_of_.resize(rank + 1, -1);
-    lane_of_[rank] = static_cast<int>(i);
-  }
+  lane_to_ = std::move(lane_to);
+  peer_of_.resize(addresses_.size());
+  for (std::size_t rank = 0; rank < addresses_.size(); ++rank)
+    is_unmet_.push_back(lane_to_(static_cast<int>(rank)).has_value());
+  unmet_ = static_cast<std::size_t>(std::count(is_unmet_.begin(), is_unmet_.end(), true));
   thread_ = start_thread("the thread of a proxy", [this] { run(); });
   transport_->set_end([this] {
     if (listening_.end) listening_.end();
@@ -82,7 +80,7 @@ void Proxy::end_rest() noexcept {
 }
 
 void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
-  if (!lane_to(peer))
+  if (peer < 0 || static_cast<std::size_t>(peer) >= addresses_.size() || !lane_to_(peer))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tell: rank {} has no lane to rank {}", rank_, peer));
   if (words.size() > frame_bytes / 2)
@@ -104,7 +102,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
-        const bool moved = look_for_news(lanes_.size()) || round(everything);
+        const bool moved = look_for_news(addresses_.size()) || round(everything);
         if (!moved && !has_told_ && !any_peer(&Peer::has_unsent) && all_peers(&Peer::is_safe))
           return;
       } else {
@@ -144,9 +142,10 @@ void Proxy::carry(int peer) noexcept {
     // another node that the kernel waits for, or at none if it has ended or waits for a rank of
     // this node. Only every few calls look at all peers.
     constexpr unsigned all_every = 4, all_every_here = 16;
-    const auto lane = last ? std::nullopt : lane_to(peer);
-    Peer* const awaited = lane ? peer_of_[*lane] : nullptr;
-    const bool hears_all = ++carried_ % (lane ? all_every : all_every_here) == 0;
+    Peer* const awaited = last ? nullptr : find(peer);
+    const bool is_elsewhere =
+        awaited != nullptr || (!last && is_unmet_[static_cast<std::size_t>(peer)]);
+    const bool hears_all = ++carried_ % (is_elsewhere ? all_every : all_every_here) == 0;
     const Work work{hears_all ? Peer::Credits::due : Peer::Credits::urgent, awaited, hears_all};
     bool moved = round(work);
     for (int more = 0; last && moved && more < 16; ++more) moved = round(work);
@@ -161,35 +160,39 @@ void Proxy::carry(int peer) noexcept {
   if (sleeping_) transport_->wake();
 }
 
-std::optional<std::size_t> Proxy::lane_to(int rank) const noexcept {
+Peer* Proxy::find(int rank) const noexcept {
   const auto at = static_cast<std::size_t>(rank);
-  if (at >= lane_of_.size() || lane_of_[at] < 0) return std::nullopt;
-  return static_cast<std::size_t>(lane_of_[at]);
+  return at < peer_of_.size() ? peer_of_[at] : nullptr;
 }
 
-Peer& Proxy::meet(std::size_t lane) {
-  if (peer_of_[lane] != nullptr) return *peer_of_[lane];
-  peers_.push_back(
-      std::make_unique<Peer>(*transport_, lanes_[lane], addresses_[lane], rank_, counters_));
-  Peer& peer = *(peer_of_[lane] = peers_.back().get());
+Peer& Proxy::meet(const Lane& lane) {
+  const auto rank = static_cast<std::size_t>(lane.peer);
+  if (peer_of_[rank] != nullptr) return *peer_of_[rank];
+  peers_.push_back(std::make_unique<Peer>(*transport_, lane, addresses_[rank], rank_, counters_));
+  Peer& peer = *(peer_of_[rank] = peers_.back().get());
+  is_unmet_[rank] = false;
+  --unmet_;
   if (says_farewell_) peer.say_farewell();
   if (has_lost_all_) peer.lose();
-  else if (listening_.meet) listening_.meet(lanes_[lane]);
+  else if (listening_.meet) listening_.meet(lane);
   return peer;
 }
 
-/// Looks at so many lanes of ranks that are no peers yet. Kernels give credits to peers only, so a
-/// chunk is all that there may be. True if it has found one.
-bool Proxy::look_for_news(std::size_t lanes) {
-  const std::size_t before = peers_.size();
-  for (lanes = std::min(lanes, lanes_.size()); lanes != 0; --lanes) {
-    const std::size_t at = next_look_;
-    next_look_ = (next_look_ + 1) % lanes_.size();
-    const Lane& lane = lanes_[at];
-    for (unsigned channel = 0; peer_of_[at] == nullptr && channel < lane.channels; ++channel)
-      if (acquired(lane.out_signals[channel].published) != lane.counters_begin) meet(at);
+/// Looks at the next so many ranks, whether one that is no peer yet has become one. Kernels give
+/// credits to peers only, so a chunk is all that there may be.
+bool Proxy::look_for_news(std::size_t ranks) {
+  const std::size_t before = unmet_;
+  for (ranks = std::min(ranks, addresses_.size()); ranks != 0 && unmet_ != 0; --ranks) {
+    const std::size_t rank = next_look_;
+    next_look_ = (next_look_ + 1) % addresses_.size();
+    if (!is_unmet_[rank]) continue;
+    const Lane lane = lane_to_(static_cast<int>(rank)).value();
+    const auto has_news = [&](ChannelSignals& one) {
+      return acquired(one.published) != lane.counters_begin;
+    };
+    if (std::any_of(lane.out_signals, lane.out_signals + lane.channels, has_news)) meet(lane);
   }
-  return peers_.size() != before;
+  return unmet_ != before;
 }
 
 bool Proxy::any_peer(bool (Peer::*holds)() const) const {
@@ -213,7 +216,7 @@ bool Proxy::serve() {
   for (;;) {
     if (ending_ && !std::exchange(says_farewell_, true)) {
       hand_out();  // a peer that gets the last words gets a farewell, too
-      look_for_news(lanes_.size());
+      look_for_news(addresses_.size());
       for (const auto& peer : peers_) peer->say_farewell();
     }
     const bool moved = round(ending_ ? everything : usual);
@@ -254,8 +257,8 @@ bool Proxy::round(const Work& work) {
 void Proxy::lose_all(const Error& why) {
   for (const auto& peer : peers_) lose(*peer, why);
   if (std::exchange(has_lost_all_, true) || ending_ || !listening_.lose) return;
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (peer_of_[lane] == nullptr) listening_.lose(lanes_[lane].peer, why);
+  for (std::size_t rank = 0; rank < is_unmet_.size(); ++rank)
+    if (is_unmet_[rank]) listening_.lose(static_cast<int>(rank), why);
 }
 
 /// Gives words that were told to their peers.
@@ -267,9 +270,9 @@ void Proxy::hand_out() {
     told.swap(told_);
   }
   for (Told& one : told) {
-    const std::size_t lane = lane_to(one.peer).value();
-    const bool is_known = peer_of_[lane] != nullptr && peer_of_[lane]->is_known();
-    if (one.reach == Reach::all || is_known) meet(lane).tell(std::move(one.words));
+    const Peer* const peer = find(one.peer);
+    if (one.reach == Reach::all || (peer != nullptr && peer->is_known()))
+      meet(lane_to_(one.peer).value()).tell(std::move(one.words));
   }
 }
 
@@ -304,8 +307,9 @@ bool Proxy::advance(const Work& work) {
 
 void Proxy::accept_flows() {
   if (Clock::now() < next_accept_ && !any_peer(&Peer::is_in_question)) return;
-  arrivals_->take_all(*listener_, rank_, [this](int peer) {
-    const auto lane = lane_to(peer);
+  arrivals_->take_all(*listener_, rank_, [this](int rank) -> Peer* {
+    if (rank < 0 || static_cast<std::size_t>(rank) >= addresses_.size()) return nullptr;
+    const auto lane = lane_to_(rank);
     return lane ? &meet(*lane) : nullptr;
   });
   next_accept_ = Clock::now() + std::chrono::microseconds(arrivals_->is_empty() ? 200 : 0);
@@ -322,7 +326,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
-  if (look_for_news(lanes_.size())) return;
+  if (look_for_news(addresses_.size())) return;
   for (const auto& peer : peers_) peer->report_unanswered(listening_);
   {
     const std::lock_guard lock(mutex_);

@@ -94,7 +94,7 @@ struct Listening {
   std::function<void()> end = {};
   /// The proxy's thread has begun.
   std::function<void()> begin = {};
-  /// The rank of this lane has become a peer.
+  /// A rank has become a peer.
   std::function<void(const Lane& lane)> meet = {};
   /// Plays the part of a kernel in channels that no kernel here reads. Once per round, after what
   /// has come. True if anything moved, or is about to: then the next round follows at once.
@@ -130,9 +130,11 @@ class Proxy {
   const Properties& properties() const { return transport_->properties(); }
   /// False once the transport has ended.
   bool is_open() const noexcept { return !has_ended_; }
-  /// Begins to serve the lanes. `addresses`: of each lane's peer. Flows are opened when the first message needs them. The lanes' memory lives until
-  /// `stop` has returned.
-  void start(std::vector<Lane> lanes, std::vector<Address> addresses, Listening listening);
+  /// The lane to a rank; none if it is on this node. Always the same.
+  using LaneTo = std::function<std::optional<Lane>(int peer)>;
+  /// Begins to serve the lanes. `addresses`: by rank. Flows are opened when the first message needs
+  /// them. The lanes' memory lives until `stop` has returned.
+  void start(std::vector<Address> addresses, LaneTo lane_to, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 
   /// A kernel that may publish chunks has been enqueued. From any thread. Takes a lock only if the
@@ -164,11 +166,11 @@ class Proxy {
   bool round(const Work& work);
   bool advance(const Work& work);
   void hand_out();
-  /// The lane to the rank; none if it is on this node.
-  std::optional<std::size_t> lane_to(int rank) const noexcept;
-  /// Its rank, which is a peer from now on.
-  Peer& meet(std::size_t lane);
-  bool look_for_news(std::size_t lanes);
+  /// Null: no peer yet, or on this node.
+  Peer* find(int rank) const noexcept;
+  /// The rank of this lane is a peer from now on.
+  Peer& meet(const Lane& lane);
+  bool look_for_news(std::size_t ranks);
   bool any_peer(bool (Peer::*holds)() const) const;
   bool all_peers(bool (Peer::*hold)() const) const;
   void accept_flows();
@@ -180,12 +182,12 @@ class Proxy {
   std::unique_ptr<Listener> listener_;
   int rank_;
   Listening listening_;
-  std::vector<Lane> lanes_;
-  std::vector<Address> addresses_;  // of the lanes' ranks
-  std::vector<int> lane_of_;        // by rank; -1: none
-  std::vector<Peer*> peer_of_;      // by lane; null: not met
+  std::vector<Address> addresses_;  // by rank
+  LaneTo lane_to_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::size_t next_look_ = 0;  // the lane
+  std::vector<Peer*> peer_of_;  // by rank; null: none yet
+  std::vector<bool> is_unmet_;  // by rank: has a lane, and is no peer yet
+  std::size_t unmet_ = 0, next_look_ = 0;
   std::unique_ptr<Arrivals> arrivals_;
 
   mutable std::mutex mutex_;  // of `told_` and `published_`

@@ -1,6 +1,7 @@
 // The host target: ranks are processes or threads, memory is shared through nameless files, and
 // kernels run on CPU threads.
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -126,6 +127,8 @@ class HostEvent final : public DeviceEvent {
 };
 
 constexpr std::size_t cache_line = 64;
+/// Bytes of private memory from which on the system commits page by page.
+constexpr std::size_t least_mapped = std::size_t{1} << 20;
 
 class HostBackend final : public Backend {
  public:
@@ -182,17 +185,27 @@ class HostBackend final : public Backend {
   /// Lines that nothing else uses. The system commits the pages of large ones when they are
   /// touched.
   void* allocate_zeroed(std::size_t bytes) override {
-    void* const whole = std::calloc(1, bytes + 3 * cache_line);
-    if (whole == nullptr)
+    const std::size_t whole = bytes + 2 * cache_line;
+    void* memory = nullptr;
+    if (whole < least_mapped) {
+      memory = std::aligned_alloc(cache_line, (whole + cache_line - 1) / cache_line * cache_line);
+      if (memory != nullptr) std::memset(memory, 0, whole);
+    } else {
+      memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory == MAP_FAILED) memory = nullptr;
+    }
+    if (memory == nullptr)
       throw Error(ErrorCode::out_of_memory, fmt::format("out of memory: {} bytes", bytes));
-    std::size_t room = bytes + 2 * cache_line;
-    void* pointer = static_cast<std::byte*>(whole) + sizeof whole;
-    std::align(cache_line, bytes, pointer, room);
-    static_cast<void**>(pointer)[-1] = whole;
-    return pointer;
+    *static_cast<std::size_t*>(memory) = whole;
+    return static_cast<std::byte*>(memory) + cache_line;
   }
   void deallocate(void* pointer) noexcept override {
-    if (pointer != nullptr) std::free(static_cast<void**>(pointer)[-1]);
+    if (pointer == nullptr) return;
+    void* const memory = static_cast<std::byte*>(pointer) - cache_line;
+    const std::size_t whole = *static_cast<std::size_t*>(memory);
+    if (whole < least_mapped) std::free(memory);
+    else munmap(memory, whole);
   }
   void* allocate_pinned(std::size_t bytes) override { return allocate_zeroed(bytes); }
   void deallocate_pinned(void* pointer) noexcept override { deallocate(pointer); }

@@ -20,21 +20,6 @@
 namespace plait {
 namespace {
 
-/// The channels between this rank and `peer`, of another node.
-transport::Lane lane_to(int rank, int peer, const ChannelMemory& memory, const StandIns& slots,
-                        const StandIns& words, const ChunkNote* notes, bool is_checked) {
-  const std::size_t here = memory.first(rank, peer);
-  return {.peer = peer,
-          .channels = static_cast<std::uint32_t>(memory.lane()),
-          .channel_bytes = memory.bytes,
-          .outgoing = slots.of(peer),
-          .out_signals = reinterpret_cast<ChannelSignals*>(words.of(peer)),
-          .notes = notes + here * chunk_notes,
-          .incoming = slots.view().own + here * memory.bytes,
-          .in_signals = reinterpret_cast<ChannelSignals*>(words.view().own) + here,
-          .is_checked = is_checked};
-}
-
 /// Threads that move large messages between nodes: one per direction if there are many processors.
 /// On the host target the ranks need their processors themselves.
 int network_threads(const Backend& backend, const Nodes& nodes) {
@@ -121,14 +106,17 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
                            std::span<const NetWish> wishes, const WishedNetwork& wished,
                            const ChannelStandIns& channels, SymmetricHeap& heap,
                            std::uint64_t token)
-    : backend_(backend) {
-  const int rank = bootstrap.rank(), ranks = bootstrap.size();
-  const ChannelMemory memory = channel_memory(topology);
+    : backend_(backend),
+      nodes_(nodes),
+      rank_(bootstrap.rank()),
+      memory_(channel_memory(topology)),
+      channels_(channels) {
+  const int ranks = bootstrap.size();
   const ChosenTransport chosen =
       choose_transport(bootstrap, nodes, wishes, backend, network_threads(*backend, nodes));
   is_checked_ = chosen.is_checked;
   std::unique_ptr<transport::Transport> transport;
-  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory, heap, chosen, transport);
+  device_slots_ = make_device_slots(backend, bootstrap, nodes, memory_, heap, chosen, transport);
   struct Introduction {
     transport::Address address;
     NetworkDevice device;
@@ -136,15 +124,14 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   const auto introductions = gather_agreed(bootstrap, connecting_nodes, [&] {
     agree_here(nodes, connecting_nodes, [&] {
       notes_ = allocate_pinned<ChunkNote>(
-          backend, Channels::count(ranks, memory.all_blocks()) * chunk_notes);
-      place_lanes(rank, nodes, memory, channels);
-      server_ =
-          std::make_unique<WindowServer>(backend, heap.table(), nodes, rank, memory, notes_.get());
+          backend, Channels::count(ranks, memory_.all_blocks()) * chunk_notes);
+      server_ = std::make_unique<WindowServer>(backend, heap.table(), nodes, rank_, memory_,
+                                               notes_.get());
       if (transport == nullptr) transport = chosen.make();
-      proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank);
+      proxy_ = std::make_unique<transport::Proxy>(std::move(transport), rank_);
       place_tables(backend, nodes, topology);
     });
-    share_node_window(rank, topology, heap, token);
+    share_node_window(topology, heap, token);
     return Introduction{proxy_->address(), NetworkDevice::of(proxy_->properties())};
   });
   setting_.notes = notes_.get();
@@ -155,33 +142,41 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
     devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
         introductions[static_cast<std::size_t>(peer)].device);
   network_ = network_of(devices, wished);
-  for (const transport::Lane& lane : lanes_)
-    addresses_.push_back(introductions[static_cast<std::size_t>(lane.peer)].address);
+  addresses_.reserve(introductions.size());
+  for (const Introduction& one : introductions) addresses_.push_back(one.address);
 }
 
-void NodeChannels::share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
+void NodeChannels::share_node_window(const Topology& topology, SymmetricHeap& heap,
                                      std::uint64_t token) {
   const Resources here = node_channel_memory(topology).resources().resources;
   const std::size_t bytes = here.scratch_bytes + here.signals * sizeof(std::uint32_t);
   node_window_ = std::make_shared<Window>(
-      backend_, heap.allocate_here(bytes, token, connecting_nodes, Commit::on_touch), rank, bytes,
+      backend_, heap.allocate_here(bytes, token, connecting_nodes, Commit::on_touch), rank_, bytes,
       0);
   setting_.channels = {.scratch = node_window_->view(),
                        .signals = node_window_->view().at(here.scratch_bytes),
                        .counters = counters_.get()};
 }
 
-void NodeChannels::place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                               const ChannelStandIns& channels) {
-  for (int peer = 0; peer < memory.ranks; ++peer) {
-    if (nodes.is_here(peer)) continue;
-    transport::Lane& lane = lanes_.emplace_back(
-        lane_to(rank, peer, memory, channels.slots, channels.words, notes_.get(), is_checked_));
-    if (!device_slots_) continue;
-    lane.device_kind = device_memory_kind(backend_->info().backend);
+std::optional<transport::Lane> NodeChannels::lane_to(int peer) const {
+  if (nodes_.is_here(peer)) return std::nullopt;
+  const auto& [slots, words] = channels_;
+  const std::size_t first = memory_.first(rank_, peer), bytes = first * memory_.bytes;
+  transport::Lane lane{.peer = peer,
+                       .channels = static_cast<std::uint32_t>(memory_.lane()),
+                       .channel_bytes = memory_.bytes,
+                       .outgoing = slots.of(peer),
+                       .out_signals = reinterpret_cast<ChannelSignals*>(words.of(peer)),
+                       .notes = notes_.get() + first * chunk_notes,
+                       .incoming = slots.view().own + bytes,
+                       .in_signals = reinterpret_cast<ChannelSignals*>(words.view().own) + first,
+                       .device_kind = device_memory_kind(backend_->info().backend),
+                       .is_checked = is_checked_};
+  if (device_slots_) {
     lane.device_outgoing = device_slots_->ways.of(peer);
-    lane.device_incoming = device_slots_->ways.view().own + memory.first(rank, peer) * memory.bytes;
+    lane.device_incoming = device_slots_->ways.view().own + bytes;
   }
+  return lane;
 }
 
 void NodeChannels::place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
@@ -245,7 +240,8 @@ void NodeChannels::start(transport::Listening listening,
       } catch (const std::exception&) {  // the transport finds out, too
       }
     };
-  proxy_->start(std::move(lanes_), std::move(addresses_), std::move(listening));
+  proxy_->start(
+      std::move(addresses_), [this](int peer) { return lane_to(peer); }, std::move(listening));
 }
 
 }  // namespace plait

@@ -75,16 +75,19 @@ class NodeChannels {
 
  private:
   /// The memory by which the ranks of a node meet, collective over these (`agree_here`).
-  void share_node_window(int rank, const Topology& topology, SymmetricHeap& heap,
-                         std::uint64_t token);
-  void place_lanes(int rank, const Nodes& nodes, const ChannelMemory& memory,
-                   const ChannelStandIns& channels);
+  void share_node_window(const Topology& topology, SymmetricHeap& heap, std::uint64_t token);
+  /// The channels between this rank and `peer`; none if it is on this node.
+  std::optional<transport::Lane> lane_to(int peer) const;
   void place_tables(const std::shared_ptr<Backend>& backend, const Nodes& nodes,
                     const Topology& topology);
 
   bool is_host() const noexcept { return backend_->info().backend == BackendKind::host; }
 
   std::shared_ptr<Backend> backend_;
+  const Nodes& nodes_;
+  int rank_;
+  ChannelMemory memory_;
+  const ChannelStandIns& channels_;
   NetworkFacts network_;
   NodeSetting setting_;
   PinnedMemory<ChunkNote> notes_;
@@ -93,8 +96,7 @@ class NodeChannels {
   std::shared_ptr<Window> node_window_;
   std::optional<DeviceSlots> device_slots_;
   bool is_checked_ = false;
-  std::vector<transport::Lane> lanes_;  // until `start`
-  std::vector<transport::Address> addresses_;
+  std::vector<transport::Address> addresses_;  // by rank, until `start`
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<transport::Proxy> proxy_;
   std::chrono::milliseconds patience_{5000};

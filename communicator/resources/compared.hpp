@@ -17,9 +17,6 @@
 
 namespace plait {
 
-/// Short text in a form that `all_gather` takes.
-using GatheredText = std::array<char, 512>;
-
 inline constexpr const char* creating_communicator = "creating a communicator";
 
 /// A value that must be equal on all ranks: its name, and this rank's value.
@@ -27,42 +24,41 @@ using Compared = std::pair<std::string_view, std::string>;
 
 /// Compares the values that `find` returns, and gathers its `extra`. One exchange, because with
 /// more ranks than cores each costs several time slices of the system, and between nodes a
-/// message's time. An error of `find` is one on all ranks. The first value is the first in what is
-/// sent, whose size is always the same; so another version of the library finds it, whatever else
-/// it compares.
+/// message's time; and two more if they differ, because few ranks have room for the texts of all.
+/// An error of `find` is one on all ranks. What is sent always has the same size and begins with
+/// the first value; so another version of the library finds that, whatever else it compares.
 template <std::size_t Count, class Extra, class Find>
 std::vector<Extra> require_equal_texts(Bootstrap& bootstrap, Find find) {
-  struct Value {
-    GatheredText text;
-    std::size_t hash;  // of the whole value, which may not fit in `text`
-    bool operator==(const Value&) const = default;
-  };
   struct Record {
-    std::array<Value, Count> values;
+    std::array<std::size_t, Count> hashes;
     Extra extra;
-    std::array<std::byte, 4000 - Count * sizeof(Value) - sizeof(Extra)> unused;
+    std::array<std::byte, 256 - Count * sizeof(std::size_t) - sizeof(Extra)> unused;
   };
-  std::array<std::string_view, Count> names;
-  const auto all = gather_agreed(bootstrap, creating_communicator, [&] {
-    Record mine{};
-    const std::array<Compared, Count> compared = find(mine.extra);
-    for (std::size_t i = 0; i < Count; ++i) {
-      names[i] = compared[i].first;
-      mine.values[i] = {as_text<GatheredText>(compared[i].second),
-                        std::hash<std::string_view>{}(compared[i].second)};
-    }
-    return mine;
-  });
+  std::array<Compared, Count> mine;
   std::vector<Extra> extras;
-  for (std::size_t i = 0; i < Count; ++i)
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank].values[i] != all[0].values[i])
+  {
+    const auto all = gather_agreed(bootstrap, creating_communicator, [&] {
+      Record record{};
+      mine = find(record.extra);
+      for (std::size_t i = 0; i < Count; ++i)
+        record.hashes[i] = std::hash<std::string_view>{}(mine[i].second);
+      return record;
+    });
+    for (std::size_t i = 0; i < Count; ++i)
+      for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank].hashes[i] == all[0].hashes[i]) continue;
+        const auto text_of = [&](std::size_t one) {
+          return printable(
+              words_of(bootstrap, creating_communicator, static_cast<int>(one), mine[i].second));
+        };
+        const std::string first = text_of(0), other = text_of(rank);
         throw Error(ErrorCode::mismatch,
                     fmt::format("{}: ranks differ in {}: rank {} has {}, rank 0 has {}",
-                                creating_communicator, names[i], rank,
-                                printable(all[rank].values[i].text.data()),
-                                printable(all[0].values[i].text.data())));
-  for (const Record& record : all) extras.push_back(record.extra);
+                                creating_communicator, mine[i].first, rank, other, first));
+      }
+    extras.reserve(all.size());
+    for (const Record& record : all) extras.push_back(record.extra);
+  }
   return extras;
 }
 

@@ -45,8 +45,8 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
     : bootstrap(std::move(b)),
       creating(std::in_place, *bootstrap, "creating a communicator"),
       made_with(options),
-      settings(agree_on_settings(*bootstrap, options, parent != nullptr)),
-      nodes(*bootstrap, settings.places),
+      settings(agree_on_settings(*bootstrap, options, parent != nullptr, places)),
+      nodes(*bootstrap, places),
       found(open_devices(*bootstrap, nodes, options, settings,
                          parent != nullptr ? parent->backend.get() : nullptr, host)),
       backend(std::move(found.backend)),
@@ -54,6 +54,7 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
       heap(backend, *bootstrap, nodes.are_several() ? &nodes : nullptr),
       birth(found.birth),
       selector(make_selector(*this, found.topology)) {
+  places = {};
   const auto share_memory = [&] {  // of the ranks of this node
     board = std::make_shared<Board>(*bootstrap, nodes, birth.token_of(0), found.processes);
     in_calls.emplace(board->desks(), rank());

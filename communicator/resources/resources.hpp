@@ -60,6 +60,7 @@ class CommunicatorResources {
   const std::unique_ptr<Bootstrap> bootstrap;
   std::optional<BootstrapHooks::Purpose> creating;  // until the communicator stands
   const CommunicatorOptions made_with;
+  std::vector<Nodes::Place> places;  // until the constructor's end
   const CommunicatorSettings settings;
   Nodes nodes;
   Discovery found;  // what follows is made of it

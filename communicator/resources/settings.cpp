@@ -60,8 +60,7 @@ CommunicatorSettings read_settings(const CommunicatorOptions& options) {
       .trace = environment("PLAIT_TRACE"),
       .ring = {},
       .backend = {},
-      .fewest_devices = {},
-      .places = {}};
+      .fewest_devices = {}};
   if (const auto ring = environment("PLAIT_RING")) settings.ring = parse_ring(*ring);
   if (settings.trace && !settings.progress)
     throw Error(ErrorCode::invalid_argument,
@@ -110,7 +109,7 @@ std::string compared(const CommunicatorSettings& settings) {
 }  // namespace
 
 CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options,
-                                       bool is_part) {
+                                       bool is_part, std::vector<Nodes::Place>& places) {
   if (options.timeout) bootstrap.set_timeout(*options.timeout);
   CommunicatorSettings settings{};
   struct Facts {
@@ -133,7 +132,7 @@ CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorO
   });
   settings.fewest_devices = facts.front().devices;
   for (const Facts& of_rank : facts) {
-    settings.places.push_back(of_rank.place);
+    places.push_back(of_rank.place);
     for (std::size_t i = 0; i < gpu_targets.size(); ++i)
       settings.fewest_devices[i] = std::min(settings.fewest_devices[i], of_rank.devices[i]);
   }

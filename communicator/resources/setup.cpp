@@ -38,9 +38,12 @@ std::vector<T> gather(Bootstrap& bootstrap, const T& mine) {
   return on_behalf_of(bootstrap, creating_communicator, [&] { return bootstrap.all_gather(mine); });
 }
 
+/// A device's name, cut where it is longer than any is.
+using DeviceName = std::array<char, 64>;
+
 /// A rank's device, and the process that uses it.
 struct OfDevice {
-  GatheredText id;  // unique on the node
+  DeviceName id;  // unique on the node
   std::uint64_t process;
   ProcessFacts facts;
 };
@@ -59,7 +62,7 @@ OpenDevices open_here(const Nodes& nodes, Open open) {
       nodes.group_here(), "opening the devices",
       [&] {
         devices.backend = open();
-        return OfDevice{as_text<GatheredText>(devices.backend->info().id), process_number(),
+        return OfDevice{as_text<DeviceName>(devices.backend->info().id), process_number(),
                         devices.backend->process_facts()};
       },
       &nodes.ranks_here());
@@ -119,12 +122,14 @@ std::shared_ptr<Backend> open_for(const Bootstrap& bootstrap, BackendKind kind, 
 OpenDevices open_gpus(Bootstrap& bootstrap, const Nodes& nodes, BackendKind kind, int device,
                       bool may_share, std::string& why_not) {
   OpenDevices devices;
-  const auto reasons = gather_agreed(bootstrap, creating_communicator, [&] {
+  const auto can = gather_agreed(bootstrap, creating_communicator, [&] {
     devices = open_here(nodes, [&] { return open_for(bootstrap, kind, device); });
-    return as_text<GatheredText>(why_not_together(nodes, devices, may_share));
+    why_not = why_not_together(nodes, devices, may_share);
+    return static_cast<std::uint8_t>(why_not.empty());
   });
-  for (const GatheredText& reason : reasons)
-    if (why_not.empty()) why_not = reason.data();
+  if (const auto first = std::find(can.begin(), can.end(), 0); first != can.end())
+    why_not =
+        words_of(bootstrap, creating_communicator, static_cast<int>(first - can.begin()), why_not);
   return devices;
 }
 
@@ -197,7 +202,8 @@ struct OfRank {
   DeviceFacts facts;
   std::uint64_t process;
   bool commits_on_touch;
-  GatheredText architecture, device;
+  std::size_t architecture;  // the hash of its name
+  DeviceName device;
   int node;
   double turns;  // that the ranks of the node take, as of `take_turns`
   std::int32_t pid;
@@ -212,8 +218,8 @@ OfRank this_rank(Backend& backend, const Nodes& nodes, const std::vector<OfDevic
   return {.facts = info.facts,
           .process = process_number(),
           .commits_on_touch = backend.commits_on_touch(),
-          .architecture = as_text<GatheredText>(info.architecture),
-          .device = as_text<GatheredText>(info.id),
+          .architecture = std::hash<std::string>{}(info.architecture),
+          .device = as_text<DeviceName>(info.id),
           .node = nodes.here(),
           .turns = host::turns_of(processes, info.facts.units * info.facts.block_threads),
           .pid = static_cast<std::int32_t>(getpid()),
@@ -234,7 +240,7 @@ bool may_grow(const std::vector<OfRank>& ranks) {
 
 /// The most ranks that have the same device.
 int most_on_one_device(const std::vector<OfRank>& ranks) {
-  std::map<std::pair<int, GatheredText>, int> on;
+  std::map<std::pair<int, DeviceName>, int> on;
   int most = 0;
   for (const OfRank& rank : ranks) most = std::max(most, ++on[{rank.node, rank.device}]);
   return most;
@@ -267,7 +273,11 @@ Topology topology_of(const DeviceInfo& info, const Nodes& nodes, const std::vect
 
 /// Divides the memory that calls may use.
 void limit_memory(Topology& topology, const CommunicatorSettings& settings, bool grows) {
-  const std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
+  std::size_t shares = settings.scratch_bytes.value_or(default_scratch(topology));
+  // With many ranks on several nodes, the default is what their channels need at least: addresses,
+  // on the host, of which few are used.
+  if (!settings.scratch_bytes && topology.nodes > 1)
+    shares = std::max(shares, MemoryLayout(topology, AlgorithmList().all()).bytes());
   if (topology.nodes == 1 && grows && shares > base_scratch) topology.base_limit = base_scratch;
   // Messages then have memory that collectives don't share. It comes on top of the default, so the
   // shares of collectives stay as they are. So does the memory of collectives that end in a

@@ -46,7 +46,6 @@ struct CommunicatorSettings {
   std::optional<BackendKind> backend;  // the option, else PLAIT_BACKEND
   /// Of each of `gpu_targets`, the devices of the rank that sees fewest; 0 if `backend` is given.
   std::array<int, gpu_targets.size()> fewest_devices;
-  std::vector<Nodes::Place> places;  // of all ranks
 };
 
 /// 128 MB. For GPUs that reach each other's memory, 128 MB per peer, up to 384 MB, because a rank
@@ -60,9 +59,9 @@ constexpr std::size_t default_scratch(const Topology& topology) {
 
 /// Reads the settings. Collective. If ranks differ in them, in PLAIT_ALGO, in the text of a tuning
 /// file or in the version of the library, all ranks throw Error(mismatch), which names a rank and
-/// both texts. `is_part`: a part of a communicator has its device.
+/// both texts. `is_part`: a part of a communicator has its device. `places`: of all ranks.
 CommunicatorSettings agree_on_settings(Bootstrap& bootstrap, const CommunicatorOptions& options,
-                                       bool is_part);
+                                       bool is_part, std::vector<Nodes::Place>& places);
 
 /// The meaning of a device's number on the host target. `one_per_rank`: there is one device per
 /// rank of the node. `named`: the number is only a name, as for the ranks of a device group.

@@ -217,15 +217,14 @@ class TestRank {
       all.assign(all.size(), address);
       stranger_ = stranger;
     }
-    std::vector<Address> addresses;
-    std::vector<Lane> lanes;
-    for (int peer = 0; peer < ranks.size(); ++peer) {
-      if (peer == rank_) continue;
-      lanes_.push_back(std::make_unique<TestLane>(rank_, peer, shape));
-      lanes.push_back(lanes_.back()->lane());
-      addresses.push_back(all[static_cast<std::size_t>(peer)]);
-    }
-    proxy_.start(std::move(lanes), std::move(addresses),
+    for (int peer = 0; peer < ranks.size(); ++peer)
+      if (peer != rank_) lanes_.push_back(std::make_unique<TestLane>(rank_, peer, shape));
+    const auto lane_to = [this](int peer) -> std::optional<Lane> {
+      for (const auto& lane : lanes_)
+        if (lane->peer() == peer) return lane->lane();
+      return std::nullopt;
+    };
+    proxy_.start(std::move(all), lane_to,
                  {.hear =
                       [this](int peer, std::span<const std::byte> words) {
                         const std::lock_guard lock(mutex_);
