@@ -19,10 +19,10 @@ namespace {
 
 }  // namespace
 
-Peer::Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters)
+Peer::Peer(Transport& transport, const Lane& lane, int rank, Counters& counters)
     : transport_(transport),
       lane_(lane),
-      address_(address),
+      address_(*lane.address),
       counters_(counters),
       published_(lane.channels, lane.counters_begin),
       consumed_(lane.channels, lane.counters_begin),

@@ -83,7 +83,7 @@ class Arrivals {
 /// throw.
 class Peer {
  public:
-  Peer(Transport& transport, Lane lane, const Address& address, int rank, Counters& counters);
+  Peer(Transport& transport, const Lane& lane, int rank, Counters& counters);
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;

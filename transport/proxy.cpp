@@ -33,13 +33,11 @@ Proxy::~Proxy() {
   stop(std::chrono::seconds(5));
 }
 
-void Proxy::start(std::vector<Address> addresses, LaneTo lane_to, Listening listening) {
+void Proxy::start(int ranks, LaneTo lane_to, Listening listening) {
   listening_ = std::move(listening);
-  addresses_ = std::move(addresses);
   lane_to_ = std::move(lane_to);
-  peer_of_.resize(addresses_.size());
-  for (std::size_t rank = 0; rank < addresses_.size(); ++rank)
-    is_unmet_.push_back(lane_to_(static_cast<int>(rank)).has_value());
+  peer_of_.resize(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) is_unmet_.push_back(lane_to_(rank).has_value());
   unmet_ = static_cast<std::size_t>(std::count(is_unmet_.begin(), is_unmet_.end(), true));
   thread_ = start_thread("the thread of a proxy", [this] { run(); });
   transport_->set_end([this] {
@@ -79,18 +77,26 @@ void Proxy::end_rest() noexcept {
   rested_.notify_one();
 }
 
-void Proxy::tell(int peer, std::span<const std::byte> words, Reach reach) {
-  if (peer < 0 || static_cast<std::size_t>(peer) >= addresses_.size() || !lane_to_(peer))
+void Proxy::tell(int peer, std::span<const std::byte> words) {
+  if (peer < 0 || static_cast<std::size_t>(peer) >= peer_of_.size() || !lane_to_(peer))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tell: rank {} has no lane to rank {}", rank_, peer));
-  if (words.size() > frame_bytes / 2)
+  keep({peer, {words.begin(), words.end()}, Reach::all});
+}
+
+void Proxy::tell_all(std::span<const std::byte> words, Reach reach) {
+  keep({std::nullopt, {words.begin(), words.end()}, reach});
+}
+
+void Proxy::keep(Told told) {
+  if (told.words.size() > frame_bytes / 2)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("tell: rank {} has {} bytes for rank {}; the most are {}", rank_,
-                            words.size(), peer, frame_bytes / 2));
+                fmt::format("tell: rank {} has {} bytes; the most are {}", rank_, told.words.size(),
+                            frame_bytes / 2));
   if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
-    told_.push_back({peer, {words.begin(), words.end()}, reach});
+    told_.push_back(std::move(told));
     has_told_ = true;
   }
   wake();
@@ -102,7 +108,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
-        const bool moved = look_for_news(addresses_.size()) || round(everything);
+        const bool moved = look_for_news(peer_of_.size()) || round(everything);
         if (!moved && !has_told_ && !any_peer(&Peer::has_unsent) && all_peers(&Peer::is_safe))
           return;
       } else {
@@ -168,7 +174,7 @@ Peer* Proxy::find(int rank) const noexcept {
 Peer& Proxy::meet(const Lane& lane) {
   const auto rank = static_cast<std::size_t>(lane.peer);
   if (peer_of_[rank] != nullptr) return *peer_of_[rank];
-  peers_.push_back(std::make_unique<Peer>(*transport_, lane, addresses_[rank], rank_, counters_));
+  peers_.push_back(std::make_unique<Peer>(*transport_, lane, rank_, counters_));
   Peer& peer = *(peer_of_[rank] = peers_.back().get());
   is_unmet_[rank] = false;
   --unmet_;
@@ -182,9 +188,9 @@ Peer& Proxy::meet(const Lane& lane) {
 /// credits to peers only, so a chunk is all that there may be.
 bool Proxy::look_for_news(std::size_t ranks) {
   const std::size_t before = unmet_;
-  for (ranks = std::min(ranks, addresses_.size()); ranks != 0 && unmet_ != 0; --ranks) {
+  for (ranks = std::min(ranks, peer_of_.size()); ranks != 0 && unmet_ != 0; --ranks) {
     const std::size_t rank = next_look_;
-    next_look_ = (next_look_ + 1) % addresses_.size();
+    next_look_ = (next_look_ + 1) % peer_of_.size();
     if (!is_unmet_[rank]) continue;
     const Lane lane = lane_to_(static_cast<int>(rank)).value();
     const auto has_news = [&](ChannelSignals& one) {
@@ -216,7 +222,7 @@ bool Proxy::serve() {
   for (;;) {
     if (ending_ && !std::exchange(says_farewell_, true)) {
       hand_out();  // a peer that gets the last words gets a farewell, too
-      look_for_news(addresses_.size());
+      look_for_news(peer_of_.size());
       for (const auto& peer : peers_) peer->say_farewell();
     }
     const bool moved = round(ending_ ? everything : usual);
@@ -269,10 +275,15 @@ void Proxy::hand_out() {
     const std::lock_guard lock(mutex_);
     told.swap(told_);
   }
-  for (Told& one : told) {
-    const Peer* const peer = find(one.peer);
-    if (one.reach == Reach::all || (peer != nullptr && peer->is_known()))
-      meet(lane_to_(one.peer).value()).tell(std::move(one.words));
+  for (const Told& one : told) {
+    if (one.peer) {
+      meet(lane_to_(*one.peer).value()).tell(one.words);
+      continue;
+    }
+    for (std::size_t rank = 0; one.reach == Reach::all && rank < peer_of_.size(); ++rank)
+      if (is_unmet_[rank]) meet(lane_to_(static_cast<int>(rank)).value());
+    for (const auto& peer : peers_)
+      if (one.reach == Reach::all || peer->is_known()) peer->tell(one.words);
   }
 }
 
@@ -308,7 +319,7 @@ bool Proxy::advance(const Work& work) {
 void Proxy::accept_flows() {
   if (Clock::now() < next_accept_ && !any_peer(&Peer::is_in_question)) return;
   arrivals_->take_all(*listener_, rank_, [this](int rank) -> Peer* {
-    if (rank < 0 || static_cast<std::size_t>(rank) >= addresses_.size()) return nullptr;
+    if (rank < 0 || static_cast<std::size_t>(rank) >= peer_of_.size()) return nullptr;
     const auto lane = lane_to_(rank);
     return lane ? &meet(*lane) : nullptr;
   });
@@ -326,7 +337,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
-  if (look_for_news(addresses_.size())) return;
+  if (look_for_news(peer_of_.size())) return;
   for (const auto& peer : peers_) peer->report_unanswered(listening_);
   {
     const std::lock_guard lock(mutex_);

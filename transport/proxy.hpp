@@ -54,7 +54,8 @@ namespace plait::transport {
 /// The channels between this rank and one of another node: memory of this node.
 struct Lane {
   int peer = 0;
-  unsigned channels = 0;  // each way
+  const Address* address = nullptr;  // where its proxy listens
+  unsigned channels = 0;             // each way
   std::size_t channel_bytes = 0;
   // To the peer, written by kernels: slots, signals and notes.
   std::byte* outgoing = nullptr;
@@ -132,9 +133,9 @@ class Proxy {
   bool is_open() const noexcept { return !has_ended_; }
   /// The lane to a rank; none if it is on this node. Always the same.
   using LaneTo = std::function<std::optional<Lane>(int peer)>;
-  /// Begins to serve the lanes. `addresses`: by rank. Flows are opened when the first message needs
-  /// them. The lanes' memory lives until `stop` has returned.
-  void start(std::vector<Address> addresses, LaneTo lane_to, Listening listening);
+  /// Begins to serve the lanes to `ranks` ranks. Flows are opened when the first message needs
+  /// them. What lanes point to lives until `stop` has returned.
+  void start(int ranks, LaneTo lane_to, Listening listening);
   void stop(std::chrono::milliseconds patience) noexcept;
 
   /// A kernel that may publish chunks has been enqueued. From any thread. Takes a lock only if the
@@ -149,7 +150,9 @@ class Proxy {
   void stay_awake() noexcept { captured_ = true; }
   /// Sends the words to the peer, at most `frame_bytes` / 2 bytes. From any thread, after `start`.
   /// Throws Error(invalid_argument) for more bytes, and for a rank without a lane.
-  void tell(int peer, std::span<const std::byte> words, Reach reach = Reach::all);
+  void tell(int peer, std::span<const std::byte> words);
+  /// Sends them to all of these peers.
+  void tell_all(std::span<const std::byte> words, Reach reach);
   /// Waits until the transport has taken all words, and all chunks that kernels have published, and
   /// the end of this process takes away none of the words; at most `patience`. From any thread.
   void flush(std::chrono::milliseconds patience) noexcept;
@@ -182,7 +185,6 @@ class Proxy {
   std::unique_ptr<Listener> listener_;
   int rank_;
   Listening listening_;
-  std::vector<Address> addresses_;  // by rank
   LaneTo lane_to_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> peer_of_;  // by rank; null: none yet
@@ -192,10 +194,11 @@ class Proxy {
 
   mutable std::mutex mutex_;  // of `told_` and `published_`
   struct Told {
-    int peer;
+    std::optional<int> peer;  // none: all that `reach` says
     std::vector<std::byte> words;
     Reach reach;
   };
+  void keep(Told told);
   std::vector<Told> told_;
   std::atomic<bool> has_told_ = false, captured_ = false, ending_ = false, woken_ = false,
                     sleeping_ = false, has_ended_ = false;

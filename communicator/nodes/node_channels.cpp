@@ -103,7 +103,7 @@ std::optional<DeviceSlots> make_device_slots(const std::shared_ptr<Backend>& bac
 
 NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap,
                            const Nodes& nodes, const Topology& topology,
-                           std::span<const NetWish> wishes, const WishedNetwork& wished,
+                           std::vector<NetWish> wishes, const WishedNetwork& wished,
                            const ChannelStandIns& channels, SymmetricHeap& heap,
                            std::uint64_t token)
     : backend_(backend),
@@ -114,14 +114,11 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   const int ranks = bootstrap.size();
   const ChosenTransport chosen =
       choose_transport(bootstrap, nodes, wishes, backend, network_threads(*backend, nodes));
+  wishes = std::vector<NetWish>();
   is_checked_ = chosen.is_checked;
   std::unique_ptr<transport::Transport> transport;
   device_slots_ = make_device_slots(backend, bootstrap, nodes, memory_, heap, chosen, transport);
-  struct Introduction {
-    transport::Address address;
-    NetworkDevice device;
-  };
-  const auto introductions = gather_agreed(bootstrap, connecting_nodes, [&] {
+  introductions_ = gather_agreed(bootstrap, connecting_nodes, [&] {
     agree_here(nodes, connecting_nodes, [&] {
       notes_ = allocate_pinned<ChunkNote>(
           backend, Channels::count(ranks, memory_.all_blocks()) * chunk_notes);
@@ -140,10 +137,8 @@ NodeChannels::NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstra
   std::vector<std::vector<NetworkDevice>> devices(static_cast<std::size_t>(nodes.count()));
   for (int peer = 0; peer < ranks; ++peer)
     devices[static_cast<std::size_t>(nodes.of(peer))].push_back(
-        introductions[static_cast<std::size_t>(peer)].device);
+        introductions_[static_cast<std::size_t>(peer)].device);
   network_ = network_of(devices, wished);
-  addresses_.reserve(introductions.size());
-  for (const Introduction& one : introductions) addresses_.push_back(one.address);
 }
 
 void NodeChannels::share_node_window(const Topology& topology, SymmetricHeap& heap,
@@ -163,6 +158,7 @@ std::optional<transport::Lane> NodeChannels::lane_to(int peer) const {
   const auto& [slots, words] = channels_;
   const std::size_t first = memory_.first(rank_, peer), bytes = first * memory_.bytes;
   transport::Lane lane{.peer = peer,
+                       .address = &introductions_[static_cast<std::size_t>(peer)].address,
                        .channels = static_cast<std::uint32_t>(memory_.lane()),
                        .channel_bytes = memory_.bytes,
                        .outgoing = slots.of(peer),
@@ -241,7 +237,7 @@ void NodeChannels::start(transport::Listening listening,
       }
     };
   proxy_->start(
-      std::move(addresses_), [this](int peer) { return lane_to(peer); }, std::move(listening));
+      memory_.ranks, [this](int peer) { return lane_to(peer); }, std::move(listening));
 }
 
 }  // namespace plait

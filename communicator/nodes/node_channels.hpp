@@ -36,9 +36,8 @@ class NodeChannels {
   /// nodes, which outlives this object, as `nodes` does. `heap`: of memory that the ranks of a node
   /// share, with all windows. `token`: as for `SymmetricHeap::allocate_here`.
   NodeChannels(std::shared_ptr<Backend> backend, Bootstrap& bootstrap, const Nodes& nodes,
-               const Topology& topology, std::span<const NetWish> wishes,
-               const WishedNetwork& wished, const ChannelStandIns& channels, SymmetricHeap& heap,
-               std::uint64_t token);
+               const Topology& topology, std::vector<NetWish> wishes, const WishedNetwork& wished,
+               const ChannelStandIns& channels, SymmetricHeap& heap, std::uint64_t token);
   /// Waits until everything that kernels have published is on its way.
   ~NodeChannels();
   NodeChannels(const NodeChannels&) = delete;
@@ -56,9 +55,9 @@ class NodeChannels {
     if (captured) proxy_->stay_awake();
     proxy_->wake();
   }
-  void tell(int peer, std::span<const std::byte> words,
-            transport::Reach reach = transport::Reach::all) {
-    proxy_->tell(peer, words, reach);
+  void tell(int peer, std::span<const std::byte> words) { proxy_->tell(peer, words); }
+  void tell_all(std::span<const std::byte> words, transport::Reach reach) {
+    proxy_->tell_all(words, reach);
   }
   /// Waits until all that was told is on its way, at most `patience`.
   void flush(std::chrono::milliseconds patience) noexcept;
@@ -96,7 +95,11 @@ class NodeChannels {
   std::shared_ptr<Window> node_window_;
   std::optional<DeviceSlots> device_slots_;
   bool is_checked_ = false;
-  std::vector<transport::Address> addresses_;  // by rank, until `start`
+  struct Introduction {
+    transport::Address address;
+    NetworkDevice device;
+  };
+  std::vector<Introduction> introductions_;  // of all ranks
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<transport::Proxy> proxy_;
   std::chrono::milliseconds patience_{5000};

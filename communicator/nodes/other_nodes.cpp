@@ -44,8 +44,7 @@ void OtherNodes::tell() {
   const std::lock_guard lock(telling_);
   // First, because the reason is asked for once the call is known.
   for (auto refusal = board_.refusal_news(); !refusal.empty(); refusal = board_.refusal_news())
-    for (int peer = 0; peer < board_.ranks(); ++peer)
-      if (!nodes_.is_here(peer)) channels_->tell(peer, refusal);
+    channels_->tell_all(refusal, transport::Reach::all);
   const std::vector<int>& next = nodes_.ranks((nodes_.here() + 1) % nodes_.count());
   if (const auto calls = board_.call_news(); !calls.empty())
     channels_->tell(next[static_cast<std::size_t>(nodes_.local_rank()) % next.size()], calls);
@@ -59,9 +58,8 @@ void OtherNodes::tell() {
   if (news.empty()) return;
   // A rank that leaves in peace opens no connection to say so.
   const Board::State state = board_.state(rank_);
-  const auto reach = state == Board::State::left ? transport::Reach::known : transport::Reach::all;
-  for (int peer = 0; peer < board_.ranks(); ++peer)
-    if (!nodes_.is_here(peer)) channels_->tell(peer, news, reach);
+  channels_->tell_all(
+      news, state == Board::State::left ? transport::Reach::known : transport::Reach::all);
 }
 
 void OtherNodes::tell_last(std::chrono::nanoseconds patience) {

@@ -32,7 +32,7 @@ std::vector<Extra> require_equal_texts(Bootstrap& bootstrap, Find find) {
   struct Record {
     std::array<std::size_t, Count> hashes;
     Extra extra;
-    std::array<std::byte, 256 - Count * sizeof(std::size_t) - sizeof(Extra)> unused;
+    std::array<std::byte, 128 - Count * sizeof(std::size_t) - sizeof(Extra)> unused;
   };
   std::array<Compared, Count> mine;
   std::vector<Extra> extras;

@@ -54,7 +54,7 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
       heap(backend, *bootstrap, nodes.are_several() ? &nodes : nullptr),
       birth(found.birth),
       selector(make_selector(*this, found.topology)) {
-  places = {};
+  places = std::vector<Nodes::Place>();
   const auto share_memory = [&] {  // of the ranks of this node
     board = std::make_shared<Board>(*bootstrap, nodes, birth.token_of(0), found.processes);
     in_calls.emplace(board->desks(), rank());
@@ -68,13 +68,13 @@ CommunicatorResources::CommunicatorResources(std::unique_ptr<Bootstrap> b,
     share_memory();
     return;
   }
-  const auto wishes = gather_agreed(*bootstrap, connecting_nodes, [&] {
+  auto wishes = gather_agreed(*bootstrap, connecting_nodes, [&] {
     share_memory();
     return NetWish::own();
   });
-  auto channels =
-      std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(), wishes,
-                                     settings.network, memory->channels(), heap, birth.token_of(2));
+  auto channels = std::make_unique<NodeChannels>(backend, *bootstrap, nodes, selector.topology(),
+                                                 std::move(wishes), settings.network,
+                                                 memory->channels(), heap, birth.token_of(2));
   selector.set_network(channels->network());
   other_nodes = std::make_unique<OtherNodes>(std::move(channels), nodes, *board, rank());
 }

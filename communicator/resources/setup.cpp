@@ -202,8 +202,7 @@ struct OfRank {
   DeviceFacts facts;
   std::uint64_t process;
   bool commits_on_touch;
-  std::size_t architecture;  // the hash of its name
-  DeviceName device;
+  std::size_t architecture, device;  // hashes of their names
   int node;
   double turns;  // that the ranks of the node take, as of `take_turns`
   std::int32_t pid;
@@ -219,7 +218,7 @@ OfRank this_rank(Backend& backend, const Nodes& nodes, const std::vector<OfDevic
           .process = process_number(),
           .commits_on_touch = backend.commits_on_touch(),
           .architecture = std::hash<std::string>{}(info.architecture),
-          .device = as_text<DeviceName>(info.id),
+          .device = std::hash<std::string>{}(info.id),
           .node = nodes.here(),
           .turns = host::turns_of(processes, info.facts.units * info.facts.block_threads),
           .pid = static_cast<std::int32_t>(getpid()),
@@ -240,7 +239,7 @@ bool may_grow(const std::vector<OfRank>& ranks) {
 
 /// The most ranks that have the same device.
 int most_on_one_device(const std::vector<OfRank>& ranks) {
-  std::map<std::pair<int, DeviceName>, int> on;
+  std::map<std::pair<int, std::size_t>, int> on;
   int most = 0;
   for (const OfRank& rank : ranks) most = std::max(most, ++on[{rank.node, rank.device}]);
   return most;
@@ -321,7 +320,7 @@ Discovery open_devices(Bootstrap& bootstrap, const Nodes& nodes, const Communica
     topology.ring = settings.ring;
   } else if (!nodes.are_several() && topology.peer_access) {
     std::vector<std::string> ids;
-    for (const OfRank& rank : ranks) ids.emplace_back(rank.device.data());
+    for (const OfDevice& device : devices.of_ranks) ids.emplace_back(device.id.data());
     topology.ring = find_ring(bootstrap, backend, ids);
   }
   limit_memory(topology, settings, may_grow(ranks));

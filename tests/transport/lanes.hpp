@@ -99,8 +99,9 @@ class TestLane {
         received_(shape.channels) {}
 
   int peer() const { return peer_; }
-  Lane lane() {
+  Lane lane(const Address& address) {
     return {.peer = peer_,
+            .address = &address,
             .channels = shape_.channels,
             .channel_bytes = shape_.slots * shape_.slot_bytes,
             .outgoing = outgoing_.data(),
@@ -211,20 +212,20 @@ class TestRank {
   using Replace = std::function<std::pair<Address, std::shared_ptr<void>>(const Address& of_rank)>;
   TestRank(Bootstrap& ranks, const LaneShape& shape, const Replace& replace = {})
       : rank_(ranks.rank()), shape_(shape), proxy_(make_transport(shape), ranks.rank()) {
-    auto all = ranks.all_gather(proxy_.address());
+    addresses_ = ranks.all_gather(proxy_.address());
     if (replace) {
       const auto [address, stranger] = replace(proxy_.address());
-      all.assign(all.size(), address);
+      addresses_.assign(addresses_.size(), address);
       stranger_ = stranger;
     }
     for (int peer = 0; peer < ranks.size(); ++peer)
       if (peer != rank_) lanes_.push_back(std::make_unique<TestLane>(rank_, peer, shape));
     const auto lane_to = [this](int peer) -> std::optional<Lane> {
       for (const auto& lane : lanes_)
-        if (lane->peer() == peer) return lane->lane();
+        if (lane->peer() == peer) return lane->lane(addresses_[static_cast<std::size_t>(peer)]);
       return std::nullopt;
     };
-    proxy_.start(std::move(all), lane_to,
+    proxy_.start(ranks.size(), lane_to,
                  {.hear =
                       [this](int peer, std::span<const std::byte> words) {
                         const std::lock_guard lock(mutex_);
@@ -320,6 +321,7 @@ class TestRank {
   std::vector<std::string> unanswered_;
   int idle_ = 0;
   std::shared_ptr<void> stranger_;
+  std::vector<Address> addresses_;
   Proxy proxy_;  // last: it ends first
 };
 

@@ -255,7 +255,7 @@ class LeavingRank {
         lane_(rank, 1 - rank, {.slot_bytes = small_slot}) {
     transport_ = std::make_unique<FakeTransport>(network, rank);
     listener_ = transport_->listen();
-    peer_ = std::make_unique<Peer>(*transport_, lane_.lane(), Address{}, rank, counters_);
+    peer_ = std::make_unique<Peer>(*transport_, lane_.lane({}), rank, counters_);
   }
   bool is_gone() const { return peer_ == nullptr; }
   bool has_received_all() const { return lane_.received(0) == other_.chunks; }

@@ -28,8 +28,8 @@ struct End {
   End(int rank, const LaneShape& shape)
       : transport(make_sockets()), listener(transport->listen()), lane(rank, 1 - rank, shape) {}
   void meet(const End& other) {
-    peer = std::make_unique<Peer>(*transport, lane.lane(), other.listener->address(),
-                                  1 - lane.peer(), counters);
+    const Address address = other.listener->address();
+    peer = std::make_unique<Peer>(*transport, lane.lane(address), 1 - lane.peer(), counters);
   }
   void receive() {
     if (auto flow = listener->accept()) arrival = std::make_unique<Arrival>(std::move(flow));
