@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "bootstrap/support.hpp"
@@ -35,12 +36,10 @@ std::string node_text() {
 
 void Bootstrap::set_nodes(const std::vector<int>& node_of_rank) {
   const int mine = node_of_rank[static_cast<std::size_t>(rank())];
-  std::vector<int> nodes;  // in order of first appearance
-  for (const int node : node_of_rank) {
-    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
-  }
+  std::map<int, int> nodes;  // their numbers, in order of first appearance
+  for (const int node : node_of_rank) nodes.try_emplace(node, static_cast<int>(nodes.size()));
   nodes_ = static_cast<int>(nodes.size());
-  node_ = static_cast<int>(std::find(nodes.begin(), nodes.end(), mine) - nodes.begin());
+  node_ = nodes.at(mine);
   local_rank_ =
       static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.begin() + rank(), mine));
   local_size_ = static_cast<int>(std::count(node_of_rank.begin(), node_of_rank.end(), mine));
