@@ -149,7 +149,7 @@ class Side {
         network_(out, in),
         outgoing_(slots * chunk_words),
         incoming_(slots * chunk_words),
-        peer_(network_, lane(), Address(), rank, counters_) {
+        peer_(network_, lane(Address()), rank, counters_) {
     shared.add(outgoing_.data(), outgoing_.size() * sizeof(std::uint64_t));
     shared.add(incoming_.data(), incoming_.size() * sizeof(std::uint64_t));
     shared.add(&out_, sizeof(out_));
@@ -200,15 +200,17 @@ class Side {
   static std::uint64_t content(std::uint32_t k, std::size_t i) {
     return (k + 1) * 0x9e3779b97f4a7c15u + i;
   }
-  Lane lane() {
+  Lane lane(const Address& address) {
     return {.peer = 1 - rank_,
+            .address = &address,
             .channels = 1,
             .channel_bytes = slots * words_ * sizeof(std::uint64_t),
             .outgoing = reinterpret_cast<std::byte*>(outgoing_.data()),
             .out_signals = &out_,
             .notes = notes_.data(),
             .incoming = reinterpret_cast<std::byte*>(incoming_.data()),
-            .in_signals = &in_};
+            .in_signals = &in_,
+            .counters_begin = first};
   }
 
   int rank_;
