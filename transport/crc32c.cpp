@@ -69,11 +69,26 @@ std::uint64_t word_at(const std::byte* at) {
   return word;
 }
 
+constexpr int doublings = 13;
+constexpr std::size_t stretch = (std::size_t{1} << doublings) / 8;
+
+/// The remainder of what is followed by a stretch of zeros. By tables, one for each byte of it.
+std::uint32_t behind_stretch(std::uint32_t crc) {
+  static constexpr auto tables = [] {
+    std::array<std::array<std::uint32_t, 256>, 4> all{};
+    const Map map = behind_zeros(doublings);
+    for (std::uint32_t byte = 0; byte < all.size(); ++byte)
+      for (std::uint32_t i = 0; i < 256; ++i) all[byte][i] = applied(map, i << 8 * byte);
+    return all;
+  }();
+  std::uint32_t sum = 0;
+  for (std::uint32_t byte = 0; byte < tables.size(); ++byte)
+    sum ^= tables[byte][crc >> 8 * byte & 0xff];
+  return sum;
+}
+
 /// The instruction has a latency of three, so three stretches are read at once.
 PLAIT_CRC std::uint32_t by_instruction(std::uint32_t crc, const std::byte* at, std::size_t size) {
-  constexpr int doublings = 14;
-  constexpr std::size_t stretch = (std::size_t{1} << doublings) / 8;
-  static constexpr Map behind_stretch = behind_zeros(doublings);
   for (; size >= 3 * stretch; at += 3 * stretch, size -= 3 * stretch) {
     std::uint32_t second = 0, third = 0;
     for (std::size_t i = 0; i < stretch; i += sizeof(std::uint64_t)) {
@@ -81,7 +96,7 @@ PLAIT_CRC std::uint32_t by_instruction(std::uint32_t crc, const std::byte* at, s
       second = of_word(second, word_at(at + stretch + i));
       third = of_word(third, word_at(at + 2 * stretch + i));
     }
-    crc = applied(behind_stretch, applied(behind_stretch, crc) ^ second) ^ third;
+    crc = behind_stretch(behind_stretch(crc) ^ second) ^ third;
   }
   for (; size >= sizeof(std::uint64_t); at += sizeof(std::uint64_t), size -= sizeof(std::uint64_t))
     crc = of_word(crc, word_at(at));
