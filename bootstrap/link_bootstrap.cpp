@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -24,7 +25,11 @@ void copy_exactly(void* to, const std::vector<std::byte>& message, std::size_t b
 LinkBootstrap::LinkBootstrap(std::shared_ptr<Link> link, std::uint64_t context,
                              std::vector<int> ranks, const std::vector<int>& nodes, int rank,
                              std::chrono::nanoseconds timeout)
-    : link_(std::move(link)), context_(context), ranks_(std::move(ranks)), rank_(rank) {
+    : link_(std::move(link)),
+      context_(context),
+      ranks_(std::move(ranks)),
+      node_of_rank_(nodes),
+      rank_(rank) {
   set_timeout(timeout);
   set_nodes(nodes);
   link_->opened(*this);
@@ -140,9 +145,7 @@ std::unique_ptr<Bootstrap> LinkBootstrap::part_of_node(const std::vector<int>& n
   std::vector<int> members;
   for (int rank = 0; rank < size(); ++rank)
     if (node_of_rank[index(rank)] == node_of_rank[index(rank_)]) members.push_back(rank);
-  // All ranks derive the same number from one that was drawn.
-  const std::uint64_t context = mixed(context_ + ++parts_of_nodes_);
-  return part_of(members, std::vector<int>(members.size()), context);
+  return part_of(members, std::vector<int>(members.size()), next_context());
 }
 
 std::unique_ptr<LinkBootstrap> LinkBootstrap::part_of(const std::vector<int>& members,
@@ -158,8 +161,14 @@ std::unique_ptr<LinkBootstrap> LinkBootstrap::part_of(const std::vector<int>& me
   return part;
 }
 
+/// All ranks derive the same number from one that was drawn.
+std::uint64_t LinkBootstrap::next_context() { return mixed(context_ + ++derived_); }
+
 std::unique_ptr<Bootstrap> LinkBootstrap::again() {
-  auto copy = make_part(0, rank_);
+  require_usable("making a group again");
+  std::vector<int> all(ranks_.size());
+  std::iota(all.begin(), all.end(), 0);
+  auto copy = part_of(all, node_of_rank_, next_context());
   copy->set_parent_ranks({});
   return copy;
 }

@@ -35,7 +35,8 @@ class LinkBootstrap final : public Bootstrap {
   void broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override { exchange({CallKind::barrier, 0, 0, purposes()}, {}); }
   std::unique_ptr<Bootstrap> split(int color, int key) override { return make_part(color, key); }
-  /// The same ranks once more, as a group that was not split from another. Collective.
+  /// The same ranks once more, as a group that was not split from another. Every rank calls it as
+  /// often, and none waits.
   std::unique_ptr<Bootstrap> again();
   Link& link() const noexcept { return *link_; }
   void abandon(const std::string& why, bool rank_lost) noexcept override {
@@ -56,6 +57,7 @@ class LinkBootstrap final : public Bootstrap {
   /// `members`: this group's ranks that form the part. `nodes`: the node of each.
   std::unique_ptr<LinkBootstrap> part_of(const std::vector<int>& members,
                                          const std::vector<int>& nodes, std::uint64_t context);
+  std::uint64_t next_context();
   void require_usable(const char* call);
   struct Sent {
     int peer;
@@ -70,8 +72,8 @@ class LinkBootstrap final : public Bootstrap {
   [[noreturn]] void fail(ErrorCode code, const CallId& call, const std::string& why);
 
   std::shared_ptr<Link> link_;
-  std::uint64_t context_, sequence_ = 0, parts_of_nodes_ = 0;
-  std::vector<int> ranks_;
+  std::uint64_t context_, sequence_ = 0, derived_ = 0;
+  std::vector<int> ranks_, node_of_rank_;
   int rank_;
   Origin origin_;
   std::string failure_;  // the first one: after it the ranks may be in different calls

@@ -6,7 +6,8 @@
 // 3. Each rank calls those with lower numbers at their doors, rank 0 excepted, and hears those with
 //    higher numbers at its own. All doors are open before step 2, so no call is refused, and no
 //    rank waits for an answer before it has made all its calls.
-// 4. Each rank tells rank 0 that it is ready, and rank 0 tells all to go.
+// 4. Each rank tells rank 0 that it is ready, and rank 0 tells all to go. The answers to its calls
+//    were given before the others were ready, so it reads them now, and waits for none.
 //
 // A rank that gives up says why, and rank 0 passes it on. A rank whose process ends closes its
 // connection to rank 0. A rank whose time is over says so; then rank 0, which alone knows who has

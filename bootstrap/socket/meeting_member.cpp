@@ -26,7 +26,6 @@ class Member {
     try {
       call_lower(places);
       hear_higher(door);
-      hear_lower();
     } catch (const Error& error) {
       // The root's own words name the cause; this rank's failure may follow from it.
       tell_root(note(secret_.of_caller, Note::Type::failed, {error.code(), own_words(error)}));
@@ -35,6 +34,7 @@ class Member {
     tell_root(note(secret_.of_caller, Note::Type::ready));
     if (hear_root().type != Note::Type::go)
       fail(mine_, {ErrorCode::bootstrap, "rank 0 answered out of turn"});
+    hear_lower();
     return formed(std::move(sockets_), places, mine_.rank);
   }
 
@@ -149,13 +149,14 @@ class Member {
     }
   }
 
+  /// Each has answered this rank before it was ready, and so before rank 0 let all go.
   void hear_lower() {
     for (int rank = 1; rank < mine_.rank; ++rank) {
       Note heard;
       const Transfer result = receive_one(sockets_[index(rank)].get(), heard, deadline_);
       if (result != Transfer::done || heard.magic != hello_magic ||
           !equal(heard.proof, secret_.of_called))
-        give_way(fmt::format("rank {} does not answer", rank));
+        fail(mine_, {ErrorCode::bootstrap, fmt::format("rank {} does not answer", rank)});
     }
   }
 
