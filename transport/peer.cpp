@@ -224,10 +224,12 @@ bool Peer::send_data() {
 /// for another one costs a system call.
 /// A flow that has ended may take no more, but the farewell may be in a buffer that it has filled.
 void Peer::post_frames() {
-  for (FrameBuffer& frame : in_) {
+  for (std::size_t i = 0; i < in_.size(); ++i) {
+    FrameBuffer& frame = in_[(next_in_ + i) % in_.size()];  // messages fill them in this order
     if (frame.request != nullptr) continue;
     try {
       frame.request = frames_in_->irecv(frame.bytes.data(), frame.bytes.size(), *frame.memory);
+      if (frame.request == nullptr) return;  // the flow may take the next one
     } catch (const Error& error) {
       if (error.code() != ErrorCode::rank_lost || in_[next_in_].request == nullptr) throw;
       return;
