@@ -36,18 +36,20 @@ void Arrivals::take_all(Listener& listener, int rank, const std::function<Peer*(
 }
 
 void Peer::take(PeerHello::Use use, std::unique_ptr<ReceiveFlow> flow) {
-  if (use == PeerHello::Use::data) {
-    if (data_in_ != nullptr) refuse("a second flow of one kind");
-    try {
+  const bool is_of_data = use == PeerHello::Use::data;
+  if ((is_of_data ? data_in_ : frames_in_) != nullptr) refuse("a second flow of one kind");
+  try {
+    if (!is_of_data) {
+      set_frames_in(std::move(flow));
+    } else {
       data_in_slots_ = registered(*flow, lane_.incoming, lane_.device_incoming);
       flow->expect_large();
       data_in_ = std::move(flow);
-    } catch (const Error& error) {  // without this flow the peer would wait for its deadline
-      end(error);
     }
-    return;
+  } catch (const Error& error) {  // without this flow the peer would wait for its deadline
+    return end(error);
   }
-  set_frames_in(std::move(flow));
+  if (is_of_data) return;
   // A call of this rank has failed, but the peer can call.
   if (end_ && frames_out_.flow == nullptr) end_.reset(), is_absent_ = false;
   reply_ = frames_in_->reply();
@@ -60,9 +62,14 @@ void Peer::set_frames_in(std::unique_ptr<ReceiveFlow> flow) {
   if (frames_in_ != nullptr) refuse("a second flow of one kind");
   frames_in_ = std::move(flow);
   frames_in_ended_ = false;
-  for (FrameBuffer& frame : in_)
-    frame.memory =
-        frames_in_->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+  try {
+    for (FrameBuffer& frame : in_)
+      frame.memory =
+          frames_in_->register_memory(frame.bytes.data(), frame.bytes.size(), MemoryKind::host);
+  } catch (...) {
+    drop_frames_in();
+    throw;
+  }
 }
 
 void Peer::drop_frames_in() {
