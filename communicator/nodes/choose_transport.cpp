@@ -18,6 +18,7 @@
 #include "core/text.hpp"
 #include "plait/error.hpp"
 #include "transport/mpi_offer.hpp"
+#include "transport/plugin/near_device.hpp"
 #include "transport/plugin/plugin_transport.hpp"
 #include "transport/socket/socket_transport.hpp"
 
@@ -71,12 +72,14 @@ std::unique_ptr<transport::Transport> make_over_mpi(Bootstrap& bootstrap) {
 
 std::unique_ptr<transport::Transport> make_plugin(const std::shared_ptr<Backend>& backend) {
   const std::string plugin = environment("PLAIT_NET_PLUGIN").value();
-  const int devices = transport::count_plugin_devices(plugin);
-  return transport::make_plugin_transport(plugin, backend->info().ordinal % std::max(devices, 1),
-                                          [backend](void* data, std::size_t bytes) {
-                                            const DeviceScope device(*backend);
-                                            return backend->export_dma_buf(data, bytes);
-                                          });
+  const std::vector<transport::NetDevice> devices = transport::plugin_devices(plugin);
+  const DeviceInfo& info = backend->info();
+  const auto near = transport::nearest_device(devices, transport::GpuPlaces::find(info.id));
+  const int number = near.value_or(info.ordinal % std::max(static_cast<int>(devices.size()), 1));
+  return transport::make_plugin_transport(plugin, number, [backend](void* data, std::size_t bytes) {
+    const DeviceScope device(*backend);
+    return backend->export_dma_buf(data, bytes);
+  });
 }
 
 /// The loopback device leads to no other network. All ranks throw the same.

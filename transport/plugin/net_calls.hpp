@@ -94,6 +94,7 @@ class NetCallsOf final : public NetCalls {
     const Result result = table_.probe.get_properties(device, &properties);
     const Properties& known = properties.properties;
     found.name = known.name != nullptr ? known.name : "?";
+    found.pci_path = known.pci_path != nullptr ? known.pci_path : "";
     found.pointer_support = known.pointer_support;
     found.speed = std::max(known.speed, 0);
     found.latency = std::max(known.latency, 0.0F);

@@ -13,7 +13,7 @@ namespace plait::transport {
 
 /// What Plait needs of a device's properties.
 struct NetDevice {
-  std::string name;
+  std::string name{}, pci_path{};  // the path is empty if unknown
   int pointer_support = 0;
   double speed = 0, latency = 0;  // Mbit/s and us, 0 if unknown
   std::size_t largest_message = 0;

@@ -132,10 +132,13 @@ std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name
   return std::make_unique<PluginTransport>(path_or_name, device, std::move(export_dma_buf));
 }
 
-int count_plugin_devices(const std::string& path_or_name) {
+std::vector<NetDevice> plugin_devices(const std::string& path_or_name) {
   const NetPlugin plugin(path_or_name);
-  int devices = 0;
-  plugin.check(plugin->probe().devices(&devices), "devices");
+  int number = 0;
+  plugin.check(plugin->probe().devices(&number), "devices");
+  std::vector<NetDevice> devices(static_cast<std::size_t>(std::max(number, 0)));
+  for (int i = 0; i < number; ++i)
+    plugin.check(plugin->properties(i, devices[static_cast<std::size_t>(i)]), "getProperties");
   return devices;
 }
 

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/dma_buf.hpp"
+#include "transport/plugin/net_library.hpp"
 #include "transport/transport.hpp"
 
 namespace plait::transport {
@@ -22,7 +24,7 @@ using ExportDmaBuf = std::function<DmaBuf(void* data, std::size_t bytes)>;
 std::unique_ptr<Transport> make_plugin_transport(const std::string& path_or_name, int device,
                                                  ExportDmaBuf export_dma_buf = {});
 
-/// The number of the plug-in's devices. Throws as `make_plugin_transport` does.
-int count_plugin_devices(const std::string& path_or_name);
+/// The plug-in's devices. Throws as `make_plugin_transport` does.
+std::vector<NetDevice> plugin_devices(const std::string& path_or_name);
 
 }  // namespace plait::transport
