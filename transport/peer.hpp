@@ -205,12 +205,13 @@ class Peer {
   Lane lane_;
   Address address_;
   Counters& counters_;
+  // First, because flows outlive their registrations.
+  std::unique_ptr<ReceiveFlow> frames_in_, data_in_;
   Outgoing frames_out_, data_out_;
   std::array<FrameBuffer, frames> out_, in_;
   std::size_t next_in_ = 0;
   FrameBuffer* filling_ = nullptr;  // the next frame, with what `writer_` has put there
   FrameWriter writer_{{}};
-  std::unique_ptr<ReceiveFlow> frames_in_, data_in_;
   std::unique_ptr<Arrival> replies_;  // over the connection that this rank made
   std::unique_ptr<SendFlow> reply_;   // over the one that the peer made; unused so far
   bool is_moving_ = false, peer_has_moved_ = false;

@@ -25,6 +25,7 @@ void Arrivals::take_all(Listener& listener, int rank, const std::function<Peer*(
   std::erase_if(arrivals_, [&](const auto& arrival) {
     try {
       if (!arrival->has_said_hello()) return false;
+      arrival->memory.reset();  // the flow may end in `take`
       Peer* const peer = find(arrival->hello.rank);
       if (peer != nullptr && arrival->hello.use <= PeerHello::Use::data)
         peer->take(arrival->hello.use, std::move(arrival->flow));
