@@ -89,6 +89,20 @@ inline std::size_t finish(Transport& transport, Flow& flow, Request request) {
   return bytes;
 }
 
+/// Finishes both, for ranks that do so at once: a flow may move only in its own calls, so neither
+/// waits for its own message alone. The size of the received message.
+inline std::size_t finish(Transport& transport, Flow& to, Request sending, Flow& from,
+                          Request receiving) {
+  bool sent = false, received = false;
+  std::size_t bytes = 0;
+  wait_until(transport, [&] {
+    sent = sent || to.test(sending);
+    received = received || from.test(receiving, &bytes);
+    return sent && received;
+  });
+  return bytes;
+}
+
 /// The error of the calls of a flow says that the rank is lost, and comes in time.
 inline void expect_lost(Transport& transport, const std::function<void()>& call,
                         std::chrono::seconds within = 1s) {
@@ -137,20 +151,24 @@ inline Mesh connect_all(Transport& transport, Bootstrap& ranks) {
     return complete && accepted.size() == addresses.size();
   });
   // Each rank says who it is.
-  std::vector<Buffer> words;
-  std::vector<Request> requests;
-  for (auto& flow : mesh.to) {
-    words.emplace_back(*flow, 4).bytes[0] = static_cast<std::byte>(ranks.rank());
-    requests.push_back(send(transport, *flow, words.back(), 4));
+  std::vector<Buffer> out, in;
+  std::vector<std::pair<Flow*, Request>> requests;
+  for (std::size_t at = 0; at < accepted.size(); ++at) {
+    SendFlow& to = *mesh.to[at];
+    ReceiveFlow& from = *accepted[at];
+    out.emplace_back(to, 4).bytes[0] = static_cast<std::byte>(ranks.rank());
+    requests.emplace_back(&to, send(transport, to, out.back(), 4));
+    requests.emplace_back(&from, receive(transport, from, in.emplace_back(from, 4), 4));
   }
-  for (auto& flow : accepted) {
-    Buffer word(*flow, 4);
-    finish(transport, *flow, receive(transport, *flow, word, 4));
-    word.memory.reset();
-    mesh.from.at(static_cast<std::size_t>(word.bytes[0])) = std::move(flow);
+  wait_until(transport, [&] {
+    std::erase_if(requests, [](const auto& one) { return one.first->test(one.second); });
+    return requests.empty();
+  });
+  for (std::size_t at = 0; at < accepted.size(); ++at) {
+    in[at].memory.reset();
+    mesh.from.at(static_cast<std::size_t>(in[at].bytes[0])) = std::move(accepted[at]);
   }
   for (std::size_t rank = 0; rank < mesh.to.size(); ++rank) {
-    finish(transport, *mesh.to[rank], requests[rank]);
     mesh.to[rank]->expect_large();  // some transports move their bytes by threads then
     mesh.from[rank]->expect_large();
   }

@@ -43,10 +43,11 @@ struct LaneShape {
   std::uint32_t slots = 4;
   std::size_t slot_bytes = 12 << 10;
   std::uint32_t counters_begin = 0;
-  /// Some chunks of all sizes lie in device memory, by a network plug-in that reaches it.
+  /// Some chunks of all sizes lie in device memory, which the network plug-in must reach.
   bool uses_device = false;
   std::uint32_t credit_flags = 0;  // `ChunkNote::credit_may_wait` or `credit_in_bulk`
   bool is_checked = false;
+  int plugin = 0;  // of this version carries the messages; 0: sockets
 };
 
 /// Memory of the host for a device's, at addresses where a touch ends the test. The plug-in finds
@@ -76,9 +77,15 @@ class DeviceSlots {
 };
 
 inline std::unique_ptr<Transport> make_transport(const LaneShape& shape) {
-  return shape.uses_device ? make_plugin_transport(test::test_plugin("plait-test"), 0)
-                           : make_sockets();
+  if (shape.plugin == 0) return make_sockets();
+  return make_plugin_transport(test::test_plugin(test::plugin_of_version(shape.plugin)), 0);
 }
+
+/// For tests over sockets, and over rough plug-ins of all versions.
+inline constexpr int rough_or_sockets[] = {0, 8, 9, 10, 11, 12};
+inline constexpr auto name_of_plugin = [](const auto& instance) {
+  return instance.param == 0 ? "sockets" : "v" + std::to_string(instance.param);
+};
 
 /// The memory between a rank and a peer, and the kernel's side of it: as `BlockChannels`, with
 /// chunks numbered from 0 for the whole test.

@@ -1,4 +1,4 @@
-// Proxies over sockets, and over a network plug-in that reaches device memory: ranks are threads,
+// Proxies over sockets, and over network plug-ins that may reach device memory. Ranks are threads,
 // and the test does what kernels do.
 #include "transport/proxy.hpp"
 
@@ -23,15 +23,29 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t many_chunks = test::under_tsan ? 60 : 400;
 
+using Body = std::function<void(TestRank&, Bootstrap&)>;
+
 /// `body` on a thread per rank, each with its proxy.
-void on_ranks(int ranks, const LaneShape& shape,
-              const std::function<void(TestRank&, Bootstrap&)>& body) {
+void run_proxies(int ranks, const LaneShape& shape, const Body& body) {
   run_ranks(ranks, [&](std::unique_ptr<Bootstrap>& bootstrap) {
     TestRank rank(*bootstrap, shape);
     body(rank, *bootstrap);
     bootstrap->barrier();
   });
 }
+
+/// Over sockets, or over a rough plug-in of some version.
+class Proxies : public testing::TestWithParam<int> {
+ protected:
+  static void on_ranks(int ranks, LaneShape shape, const Body& body) {
+    shape.plugin = GetParam();
+    run_proxies(ranks, shape, body);
+  }
+
+ private:
+  const test::RoughPlugin rough_{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Over, Proxies, testing::ValuesIn(rough_or_sockets), name_of_plugin);
 
 /// How kernels get the proxy to work.
 enum class Means { waking, carrying, capturing };
@@ -66,7 +80,6 @@ INSTANTIATE_TEST_SUITE_P(
                 many_chunks / 20},
         Setting{"counters_wrap", 2, Means::carrying, {.counters_begin = 0xfffffff0}},
         Setting{"notes_wrap", 3, Means::waking, {.slots = 16, .counters_begin = 0xffffffe9}},
-        Setting{"in_device_memory", 3, Means::waking, {.uses_device = true}},
         Setting{"patient", 3, Means::carrying, {.credit_flags = ChunkNote::credit_may_wait}},
         Setting{"checked", 3, Means::carrying, {.slot_bytes = 50'000, .is_checked = true}},
         Setting{
@@ -79,22 +92,37 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"patient_in_device_memory",
                 2,
                 Means::waking,
-                {.uses_device = true, .credit_flags = ChunkNote::credit_may_wait}},
-        Setting{"long_in_device_memory",
-                2,
-                Means::carrying,
-                {.slots = 2, .slot_bytes = 700'000, .uses_device = true},
-                many_chunks / 10}),
+                {.uses_device = true, .credit_flags = ChunkNote::credit_may_wait, .plugin = 11}}),
     [](const auto& setting) { return setting.param.name; });
+
+/// Each version of the plug-ins' interface, with all that plug-ins may do.
+std::vector<Setting> rough_settings() {
+  std::vector<Setting> all;
+  for (const int version : test::plugin_versions) {
+    const auto add = [&](const char* name, int ranks, Means means, LaneShape shape) {
+      shape.plugin = version;
+      const std::uint32_t chunks = shape.slot_bytes > 100'000 ? many_chunks / 10 : many_chunks;
+      all.push_back({fmt::format("v{}_{}", version, name), ranks, means, shape, chunks});
+    };
+    add("in_host_memory", 3, Means::waking, {.slots = 16, .is_checked = true});
+    add("in_device_memory", 3, Means::carrying, {.slots = 16, .uses_device = true});
+    add("long", 2, Means::waking, {.slots = 4, .slot_bytes = 700'000, .uses_device = true});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Rough, Chunks, testing::ValuesIn(rough_settings()),
+                         [](const auto& setting) { return setting.param.name; });
 
 /// The lanes check each chunk. A sender fills a slot again only after its credit, so credits come
 /// back, and all of them at the end.
 TEST_P(Chunks, ArriveInOrderAndCreditsReturn) {
   const Setting& setting = GetParam();
-  const test::PluginFaults faults("plait-test");
+  const test::RoughPlugin rough(setting.shape.plugin);
+  const test::PluginFaults faults(test::plugin_of_version(setting.shape.plugin));
   const test::PluginFaults::Scoped reaches(faults, "pointers", 3),
       shifted(faults, "device_shift", DeviceSlots::device_shift);
-  on_ranks(setting.ranks, setting.shape, [&](TestRank& rank, Bootstrap&) {
+  const int late = faults.get("late");
+  run_proxies(setting.ranks, setting.shape, [&](TestRank& rank, Bootstrap&) {
     if (setting.means == Means::capturing) rank.proxy().stay_awake();
     rank.exchange(setting.chunks, [&] {
       switch (setting.means) {
@@ -111,11 +139,13 @@ TEST_P(Chunks, ArriveInOrderAndCreditsReturn) {
     rank.proxy().carry(-1);
     EXPECT_TRUE(rank.lost().empty());
   });
+  EXPECT_EQ(faults.get("late") > late, setting.shape.plugin != 0);
 }
 
 /// Creating a communicator tries it, but more memory may be registered later than fits then.
-TEST(Proxies, LoseAPeerForWhichTheyCanNotRegisterMemory) {
-  const test::PluginFaults faults("plait-test");
+TEST_P(Proxies, LoseAPeerForWhichTheyCanNotRegisterMemory) {
+  if (GetParam() == 0) return;  // sockets register nothing
+  const test::PluginFaults faults(test::plugin_of_version(GetParam()));
   const test::PluginFaults::Scoped reaches(faults, "pointers", 3),
       shifted(faults, "device_shift", DeviceSlots::device_shift),
       fails(faults, "fail_device_register", 1);  // the sender's does not
@@ -131,7 +161,7 @@ TEST(Proxies, LoseAPeerForWhichTheyCanNotRegisterMemory) {
   });
 }
 
-TEST(Proxies, AreCarriedBySeveralThreadsAtOnce) {
+TEST_P(Proxies, AreCarriedBySeveralThreadsAtOnce) {
   on_ranks(2, {.channels = 8}, [&](TestRank& rank, Bootstrap&) {
     std::atomic<bool> is_done = false;
     std::vector<std::thread> carriers;
@@ -150,7 +180,7 @@ TEST(Proxies, AreCarriedBySeveralThreadsAtOnce) {
 }
 
 /// A kernel on a device may publish as many chunks as there are slots between two looks.
-TEST(Proxies, SendSixteenChunksThatAreRaisedAtOnce) {
+TEST_P(Proxies, SendSixteenChunksThatAreRaisedAtOnce) {
   for (const std::size_t slot_bytes : {small_slot, std::size_t{50'000}})
     on_ranks(2, {.channels = 3, .slots = 16, .slot_bytes = slot_bytes},
              [&](TestRank& rank, Bootstrap& ranks) {
@@ -170,7 +200,7 @@ TEST(Proxies, SendSixteenChunksThatAreRaisedAtOnce) {
              });
 }
 
-TEST(Proxies, TellWordsInTheirOrder) {
+TEST_P(Proxies, TellWordsInTheirOrder) {
   constexpr int most = test::under_tsan ? 100 : 1000;
   on_ranks(3, {}, [&](TestRank& rank, Bootstrap& ranks) {
     const auto text = [](int from, int i) {
@@ -190,7 +220,7 @@ TEST(Proxies, TellWordsInTheirOrder) {
   });
 }
 
-TEST(Proxies, TellNoRankWithoutALaneAndNoMoreThanAFrameTakes) {
+TEST_P(Proxies, TellNoRankWithoutALaneAndNoMoreThanAFrameTakes) {
   on_ranks(2, {}, [&](TestRank& rank, Bootstrap& ranks) {
     const std::vector<std::byte> most(frame_bytes / 2), more(frame_bytes / 2 + 1);
     const int other = 1 - ranks.rank();
@@ -205,7 +235,7 @@ TEST(Proxies, TellNoRankWithoutALaneAndNoMoreThanAFrameTakes) {
 }
 
 /// The chunks of a kernel that ends with the communicator.
-TEST(Proxies, SendWhatWasPublishedJustBeforeTheEnd) {
+TEST_P(Proxies, SendWhatWasPublishedJustBeforeTheEnd) {
   for (const std::size_t slot_bytes : {small_slot, std::size_t{200'000}})
     on_ranks(2, {.slots = 16, .slot_bytes = slot_bytes}, [&](TestRank& rank, Bootstrap& ranks) {
       TestLane& lane = rank.lane(0);
@@ -225,7 +255,7 @@ TEST(Proxies, SendWhatWasPublishedJustBeforeTheEnd) {
     });
 }
 
-TEST(Proxies, CountWhatTheySend) {
+TEST_P(Proxies, CountWhatTheySend) {
   on_ranks(2, {}, [&](TestRank& rank, Bootstrap& ranks) {
     rank.exchange(20, [&] { rank.proxy().wake(); });
     const TestLane& lane = rank.lane(0);
@@ -240,7 +270,7 @@ TEST(Proxies, CountWhatTheySend) {
 }
 
 /// Calls of two chunks, as small all-reduces. Only each second call uses the same channel.
-TEST(Proxies, SendCreditsThatMayWaitWithTheChunksOfTheNextCall) {
+TEST_P(Proxies, SendCreditsThatMayWaitWithTheChunksOfTheNextCall) {
   constexpr std::uint32_t calls = many_chunks, chunks = 2;
   on_ranks(2, {.slot_bytes = small_slot, .credit_flags = ChunkNote::credit_may_wait},
            [&](TestRank& rank, Bootstrap&) {
@@ -269,7 +299,7 @@ TEST(Proxies, SendCreditsThatMayWaitWithTheChunksOfTheNextCall) {
 }
 
 /// There is no next call. The proxy's own thread rests while others carry.
-TEST(Proxies, SendCreditsThatMayWaitInTheEnd) {
+TEST_P(Proxies, SendCreditsThatMayWaitInTheEnd) {
   enum class Then { nothing, waits_for_sender, waits_for_another };
   for (const Then then : {Then::nothing, Then::waits_for_sender, Then::waits_for_another}) {
     std::atomic<bool> is_taken = false;
@@ -305,8 +335,8 @@ double process_seconds() {
 /// Two proxies with nothing to do, which have had flows to each other. There may be many
 /// communicators, so they sleep longer and longer, but wake up at once. A sanitizer's own work is
 /// more than theirs.
-TEST(Proxies, NeedLittleTimeWhenNothingHappens) {
-  on_ranks(2, {.channels = 128}, [&](TestRank& rank, Bootstrap& ranks) {
+TEST(IdleProxies, NeedLittleTimeWhenNothingHappens) {
+  run_proxies(2, {.channels = 128}, [&](TestRank& rank, Bootstrap& ranks) {
     rank.exchange(5, [&] { rank.proxy().wake(); });
     ranks.barrier();
     const std::uint64_t sleeps = rank.proxy().counters().sleeps;

@@ -5,7 +5,11 @@
 
 #include <climits>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace plait::test {
 
@@ -15,7 +19,13 @@ inline std::string test_plugin(const std::string& name) {
   return program.parent_path().parent_path() / "lib" / ("libnccl-net-" + name + ".so");
 }
 
-/// The faults of a plug-in, which is loaded with it. See test_plugin.cpp for their names.
+/// That plug-in for the tests whose newest table has this version, or any if it is 0.
+inline std::string plugin_of_version(int version) {
+  return version == 0 || version == 11 ? "plait-test" : "plait-test-v" + std::to_string(version);
+}
+inline constexpr int plugin_versions[] = {8, 9, 10, 11, 12};
+
+/// The faults of a plug-in, which is loaded with it. See test_plugin/faults.hpp for their names.
 class PluginFaults {
  public:
   explicit PluginFaults(const std::string& name)
@@ -31,6 +41,10 @@ class PluginFaults {
   PluginFaults& operator=(const PluginFaults&) = delete;
 
   int get(const char* fault) const { return exchange_(fault, INT_MIN); }
+  void expect_nothing_is_left() const {
+    for (const char* count : {"contexts", "comms", "registrations", "orphans"})
+      EXPECT_EQ(get(count), 0) << count;
+  }
 
   /// Has a value for as long as this object lives.
   class Scoped {
@@ -50,6 +64,28 @@ class PluginFaults {
  private:
   void* library_;
   int (*exchange_)(const char*, int) = nullptr;
+};
+
+/// As long as it lives, the plug-in of a version does all that plug-ins may do to whole messages:
+/// short writes, requests that are done in another order, calls that start nothing, slow flushes,
+/// and some that need none. Version 0: none does. In the end nothing must be left in it.
+class RoughPlugin {
+ public:
+  explicit RoughPlugin(int version) {
+    if (version == 0) return;
+    faults_.emplace(plugin_of_version(version));
+    constexpr std::pair<const char*, int> all[] = {
+        {"shorts", 1}, {"shuffles", 1}, {"null_every", 5}, {"flush_tests", 7}, {"null_flushes", 3}};
+    for (const auto& [fault, value] : all)
+      set_.push_back(std::make_unique<PluginFaults::Scoped>(*faults_, fault, value));
+  }
+  ~RoughPlugin() {
+    if (faults_) faults_->expect_nothing_is_left();
+  }
+
+ private:
+  std::optional<PluginFaults> faults_;
+  std::vector<std::unique_ptr<PluginFaults::Scoped>> set_;
 };
 
 }  // namespace plait::test

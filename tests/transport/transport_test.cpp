@@ -22,6 +22,7 @@ struct Kind {
   std::string name;
   /// All transports of a kind can reach each other.
   std::function<std::unique_ptr<Transport>()> make;
+  int plugin = 0;  // the version of one
 };
 
 Kind sockets(int connections, int threads = 0) {
@@ -38,9 +39,9 @@ Kind sockets(int connections, int threads = 0) {
 
 /// The test plug-in with the table of one version.
 Kind plugin(int version) {
-  const std::string file =
-      test::test_plugin(version == 11 ? "plait-test" : "plait-test-v" + std::to_string(version));
-  return {"PluginV" + std::to_string(version), [file] { return make_plugin_transport(file, 0); }};
+  const std::string file = test::test_plugin(test::plugin_of_version(version));
+  return {"PluginV" + std::to_string(version), [file] { return make_plugin_transport(file, 0); },
+          version};
 }
 
 std::vector<Kind> kinds() {
@@ -59,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Transports,
 
 TEST_P(Transports, Conduct) {
   const auto& [kind, conduct] = GetParam();
+  const test::RoughPlugin rough(kind.plugin);
   auto bootstraps = make_thread_bootstraps(conduct.ranks);
   test::on_threads(conduct.ranks, [&make = kind.make, &body = conduct.body, &bootstraps](int rank) {
     const auto bootstrap = std::move(bootstraps[static_cast<std::size_t>(rank)]);

@@ -1,18 +1,25 @@
 // Chunks between nodes in device memory, through a network plug-in that reaches it. No GPU is
 // needed: the host target stands in for CUDA.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "communicator/one_sided.hpp"
+#include "support/data.hpp"
 #include "support/environment.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_backend.hpp"
@@ -56,12 +63,18 @@ const BackendRegistration registration = stand_in_for_cuda<Reachable>();
 
 constexpr const char* in_device_memory = "from device memory";
 
-class GpuDirect : public testing::TestWithParam<std::vector<int>> {
+struct Setting {
+  std::vector<int> nodes;  // of the ranks
+  int version = 11;        // of the plug-in's interface
+  bool is_rough = false;
+};
+
+class GpuDirect : public testing::TestWithParam<Setting> {
  protected:
   using Scoped = PluginFaults::Scoped;
 
   void run(const std::function<void(Communicator&, Arena&)>& body) {
-    run_on_nodes(GetParam(), {.backend = BackendKind::cuda}, std::size_t{8} << 20, body);
+    run_on_nodes(GetParam().nodes, {.backend = BackendKind::cuda}, std::size_t{8} << 20, body);
   }
   /// Checks algorithms with small, medium and large messages.
   static void check_all(Communicator& comm, Arena& arena) {
@@ -81,21 +94,37 @@ class GpuDirect : public testing::TestWithParam<std::vector<int>> {
     EXPECT_EQ(faults.get("device_sends"), sends);
   }
   void expect_refusal(const std::string& words) {
-    const std::vector<int>& nodes = GetParam();
-    const int ranks = static_cast<int>(nodes.size());
-    with_bootstraps(ranks, [&](std::unique_ptr<Bootstrap> bootstrap, int) {
-      auto on_node = std::make_unique<PretendNodes>(std::move(bootstrap), nodes);
-      expect_throws(
-          ErrorCode::unsupported,
-          [&] {
-            Communicator::create(std::move(on_node), test_options({.backend = BackendKind::cuda}));
-          },
-          words);
+    for (const auto& error : errors_of_ranks([](Communicator&) {}))
+      expect_error(error, ErrorCode::unsupported, HasSubstr(words));
+  }
+  /// Of each rank that creates a communicator and runs `body`.
+  static std::vector<std::optional<Error>> errors_of_ranks(
+      const std::function<void(Communicator&)>& body) {
+    const std::vector<int>& nodes = GetParam().nodes;
+    std::vector<std::optional<Error>> errors(nodes.size());
+    with_bootstraps(static_cast<int>(nodes.size()), [&](auto bootstrap, int rank) {
+      errors[static_cast<std::size_t>(rank)] = error_of([&] {
+        Communicator comm =
+            Communicator::create(std::make_unique<PretendNodes>(std::move(bootstrap), nodes),
+                                 test_options({.backend = BackendKind::cuda}));
+        body(comm);
+      });
     });
+    return errors;
+  }
+  static void sum_numbers(Communicator& comm) {
+    const Buffer<std::uint64_t> x = comm.allocate<std::uint64_t>(100'003);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x.data()[i] = hash(5, static_cast<std::uint64_t>(comm.rank()), i);
+    comm.all_reduce(x.data(), x.data(), x.size(), DataType::u64, ReduceOp::sum, {},
+                    {.algorithm = "rails"});
+    comm.synchronize();
   }
 
-  PluginFaults faults{"plait-test"};
-  ScopedEnvironment plugin{"PLAIT_NET_PLUGIN", test_plugin("plait-test")};
+  const std::string name = plugin_of_version(GetParam().version);
+  PluginFaults faults{name};
+  ScopedEnvironment plugin{"PLAIT_NET_PLUGIN", test_plugin(name)};
+  const RoughPlugin rough{GetParam().is_rough ? GetParam().version : 0};
 };
 
 TEST_P(GpuDirect, EveryAlgorithmGivesExactResults) {
@@ -107,7 +136,48 @@ TEST_P(GpuDirect, EveryAlgorithmGivesExactResults) {
   });
   EXPECT_GT(faults.get("device_sends"), sends + 100);
   EXPECT_EQ(faults.get("flushes") - flushes, faults.get("device_sends") - sends);
-  EXPECT_EQ(faults.get("registrations"), 0);
+  faults.expect_nothing_is_left();
+}
+
+/// Ranks register memory when they open a flow, in the middle of a call.
+TEST_P(GpuDirect, AFailedRegistrationIsAnErrorOfAllRanks) {
+  const Scoped reaches(faults, "pointers", host_pointers | device_pointers);
+  std::size_t failures = 0;
+  for (std::uint64_t successes = 0;; successes += 1 + hash(failures, 7, 3) % 5) {
+    const Scoped fails(faults, "fail_register", static_cast<int>(successes));
+    std::barrier all_are_done(static_cast<std::ptrdiff_t>(GetParam().nodes.size()));
+    std::atomic<bool> any_failed = false;
+    const auto errors = errors_of_ranks([&](Communicator& comm) {
+      auto error = error_of([&] { sum_numbers(comm); });
+      if (error) any_failed = true;
+      all_are_done.arrive_and_wait();
+      // A rank that has its result may hear of it later.
+      if (!error && any_failed) error = heard(comm);
+      if (error) throw Error(*error);
+    });
+    faults.expect_nothing_is_left();
+    const auto has_failed = [](const auto& error) { return error.has_value(); };
+    if (std::none_of(errors.begin(), errors.end(), has_failed)) break;
+    ++failures;
+    std::string all;
+    for (const auto& error : errors) {
+      expect_error(error, ErrorCode::rank_lost, HasSubstr("rank "));
+      if (error) all += error->what();
+    }
+    EXPECT_THAT(all, HasSubstr("PlaitTest")) << successes;
+    EXPECT_THAT(all, HasSubstr("regMr: system error (2)")) << successes;
+  }
+  EXPECT_GT(failures, 3U);
+}
+
+/// Without a way to a device that is near, ranks take the network devices in turn.
+TEST_P(GpuDirect, RanksTakeNetworkDevicesInTurn) {
+  const Scoped two(faults, "devices", 2), unused(faults, "used_devices", 0);
+  run([&](Communicator& comm, Arena& arena) {
+    check(comm, arena, {.algorithm = "rails", .type = DataType::i32, .count = 50'001});
+  });
+  EXPECT_EQ(faults.get("used_devices"), 3);
+  faults.expect_nothing_is_left();
 }
 
 TEST_P(GpuDirect, GraphsAreReplayedAndCallsFollowOneAnother) {
@@ -176,12 +246,20 @@ TEST_P(GpuDirect, ServersCopyOnStreams) {
   });
 }
 
+const auto name_of_setting = [](const auto& instance) {
+  const Setting& setting = instance.param;
+  return fmt::format("v{}_n{}", setting.version, setting.nodes.size());
+};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuDirect,
-                         testing::Values(std::vector{0, 1}, std::vector{0, 0, 1, 1},
-                                         std::vector{0, 0, 1}),
-                         [](const auto& instance) {
-                           return "n" + std::to_string(instance.param.size());
-                         });
+                         testing::Values(Setting{{0, 1}}, Setting{{0, 0, 1, 1}},
+                                         Setting{{0, 0, 1}}),
+                         name_of_setting);
+INSTANTIATE_TEST_SUITE_P(Rough, GpuDirect,
+                         testing::Values(Setting{{0, 0, 1}, 8, true}, Setting{{0, 1}, 9, true},
+                                         Setting{{0, 0, 1, 1}, 10, true},
+                                         Setting{{0, 0, 1, 1}, 11, true},
+                                         Setting{{0, 0, 1}, 12, true}),
+                         name_of_setting);
 
 }  // namespace
 }  // namespace plait::test

@@ -18,7 +18,7 @@ Result accept(void* listener, void** comm, void** on_device);
 Result send(void* comm, void* data, std::size_t bytes, void* memory, void** request);
 Result receive(void* comm, int n, void* data, std::size_t bytes, void* memory, void** request);
 Result start(Logger logger);
-void fill(Properties8& properties);
+Result fill(int device, Properties8& properties);
 const MemoryCalls& memory_calls();
 const RequestCalls& request_calls();
 /// Contexts that `init` has made and `finalize` has not ended.
@@ -27,13 +27,13 @@ void count_context(int change);
 template <int version>
 Result get_properties(int device, void* into) {
   Properties8 common{};
-  fill(common);
-  if (device != 0) return invalid_argument;
+  if (const Result result = fill(device, common); result != success) return result;
   if constexpr (version == 8) {
     *static_cast<Properties8*>(into) = common;
   } else {
     auto& properties = *static_cast<PropertiesWithSizes<(version >= 12 ? 8 : 4)>*>(into);
     properties.name = common.name;
+    properties.pci_path = common.pci_path;
     properties.pointer_support = common.pointer_support;
     properties.speed = common.speed;
     properties.latency = common.latency;
