@@ -52,8 +52,8 @@ struct ChosenTransport {
 /// of all, or throw the same. Error(mismatch): these differ, or what PLAIT_NET_CHECK and
 /// PLAIT_NET_GDR say. Error(invalid_argument): a rank's sockets would listen where a rank of
 /// another network can't reach them. `backend`: of this rank's device; of a plug-in's network
-/// devices it takes the nearest, or where the places are unknown, the one of the device's number. `threads`: those that move large
-/// messages over sockets, unless PLAIT_NET_THREADS says otherwise.
+/// devices it takes the nearest or, where places are unknown, the one of the device's number.
+/// `threads`: those that move large messages over sockets, unless PLAIT_NET_THREADS says otherwise.
 ChosenTransport choose_transport(Bootstrap& bootstrap, const Nodes& nodes,
                                  std::span<const NetWish> wishes,
                                  const std::shared_ptr<Backend>& backend, int threads);
