@@ -19,8 +19,8 @@
 namespace plait::bench {
 namespace {
 
-constexpr std::array<std::string_view, 5> timing_names = {"graph", "events", "throughput",
-                                                          "latency", "enqueue"};
+constexpr std::array<std::string_view, 6> timing_names = {"graph",   "events",  "throughput",
+                                                          "latency", "enqueue", "loop"};
 constexpr std::array<std::string_view, 4> progress_names = {"auto", "bar", "lines", "none"};
 constexpr std::array<std::string_view, 3> memory_names = {"symmetric", "ordinary", "attached"};
 
@@ -249,7 +249,7 @@ std::vector<Flag> flags_of(Options& options, Written& words) {
        "Peers to measure: nccl, mpi, both with a comma, or none (default: the one that "
        "fits the backend)"},
       {"--timing", &words.timing,
-       "graph (default), events, throughput, latency or enqueue (host time of a call)"},
+       "graph (default), events, throughput, latency, loop or enqueue (host time of a call)"},
       Flag{"--repeats", &options.repeats,
            "Number of measurements; their median counts (default and least 7)"}
           .within(7, 100000),

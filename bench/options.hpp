@@ -12,7 +12,7 @@
 namespace plait::bench {
 
 /// How a call is timed; see timing.hpp.
-enum class Timing { graph, events, throughput, latency, enqueue };
+enum class Timing { graph, events, throughput, latency, enqueue, loop };
 /// The memory of the buffers: symmetric (for NCCL: a registered window), ordinary, or attached.
 enum class Memory { symmetric, ordinary, attached };
 

@@ -142,8 +142,8 @@ void Session::add_mpi() {
   if (options_.devices > 0)
     return note_missing("mpi", "its ranks are processes, and with --devices they are threads");
   std::string why_not;
-  // With latency each call is waited for, so it runs on this thread, as a program calls MPI.
-  const bool on_stream = options_.timing != Timing::latency;
+  // A call that is waited for runs on this thread, as a program calls MPI.
+  const bool on_stream = options_.timing != Timing::latency && options_.timing != Timing::loop;
   const auto add_peer = [&](bool counted) {
     return add(
         [&] { return make_mpi_peer(comm_, arena(Memory::ordinary), on_stream, counted, why_not); });

@@ -137,7 +137,10 @@ double Timer::repeat_on_device(const Enqueue& work) {
 double Timer::repeat_wall_clock(const Enqueue& enqueue) {
   line_up();
   const auto start = Clock::now();
-  for (int i = 0; i < calls_; ++i) enqueue(stream_);
+  for (int i = 0; i < calls_; ++i) {
+    enqueue(stream_);
+    if (timing_ == Timing::loop) comm_.synchronize(stream_ref(stream_));
+  }
   if (timing_ == Timing::throughput) comm_.synchronize(stream_ref(stream_));
   const double microseconds = microseconds_since(start);
   if (timing_ == Timing::enqueue) comm_.synchronize(stream_ref(stream_));

@@ -39,13 +39,16 @@ class Times {
 /// clock or an event between them would change what is measured.
 std::string_view samples_of(Timing timing);
 
-/// Times calls, in one of five ways:
+/// Times calls, in one of six ways:
 /// - graph: the calls are captured once; a repeat is a barrier on the device, an event, the graph
 ///   and an event. This is the cost of a call in a program that replays its work, without the host.
 /// - events: the same, but the host enqueues every call.
 /// - throughput: wall clock over all calls and one synchronisation at their end.
 /// - latency: wall clock over each call, which is waited for. A rank that is ahead waits for the
 ///   others in its next call, and that wait counts.
+/// - loop: wall clock over all calls, each of which is waited for. Where other ranks are slow in
+///   each call, as those of rooted calls whose root moves on, the sum of latencies is longer than
+///   the loop: a rank that is ahead waits at the same time as others work.
 /// - enqueue: wall clock until the last call has returned to its caller, before it is done. This is
 ///   the cost on the host.
 ///
