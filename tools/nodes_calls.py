@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """nodes_calls.py BIN FOLDER [SHAPE...]: collectives between emulated nodes (tools/nodes.sh), beside
-MPI's: blocking calls, one after the other. BIN has plait-bench. A SHAPE is NODESxRANKS or
+MPI's: loops of blocking calls. BIN has plait-bench. A SHAPE is NODESxRANKS or
 NODESxRANKS@RATE; the default is 2x2@400mbit 4x2@400mbit 2x2 4x2. FOLDER gets, for each shape,
 
     nodes-SHAPE-calls.json     all collectives, of those with a root each with the next rank as root
@@ -23,7 +23,7 @@ MPIRUN = "mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 --ho
 
 def bench(arguments, *flags):
     command = [*MPIRUN, arguments.hosts, f"{arguments.bin}/plait-bench", "--memory", "ordinary",
-               "--timing", "latency", "--algorithms", "default", *flags]
+               "--timing", "loop", "--algorithms", "default", *flags]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
@@ -62,11 +62,10 @@ def inside(arguments):
         return not arguments.only or name in arguments.only.split(",")
     name = str(arguments.folder / f"nodes-{arguments.shapes[0].replace('@', '-')}-")
     if wants("calls"):
-        for sizes in (["-b", "8", "-e", "32K"], ["-b", "1M", "-e", "8M", "-w", "1"]):
-            bench(arguments, "--peers", "mpi", "-C", COLLECTIVES, "--rotate-root", "-f", "8",
-                  *sizes, "--json", f"{name}calls-{sizes[1]}.json")
+        bench(arguments, "--peers", "mpi", "-C", COLLECTIVES + ",reduce,gather,scatter",
+              "--rotate-root", "-b", "8", "-e", "2M", "-f", "8", "--json", f"{name}calls.json")
     if wants("one-root"):
-        bench(arguments, "--peers", "mpi", "-C", "broadcast", "-b", "8", "-e", "8M", "-f", "8",
+        bench(arguments, "--peers", "mpi", "-C", "broadcast", "-b", "8", "-e", "2M", "-f", "8",
               "--json", f"{name}one-root.json")
     if wants("wire"):
         pathlib.Path(f"{name}wire.json").write_text(json.dumps(wire(arguments), indent=1) + "\n",
