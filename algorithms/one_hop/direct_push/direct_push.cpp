@@ -59,8 +59,8 @@ class DirectPush final : public ChannelAlgorithm {
     const std::size_t grain = chunk_grain(shape, topology);
     const Partition stripes = Partition::of(call.block_bytes(), shape.blocks, grain);
     const std::uint32_t longest = longest_chunk(own.slot_bytes, grain, topology);
-    // Between nodes a chunk is a message, and four take longer than one (4 x 2 CPU ranks, all-to-all
-    // of 256 KB: 1.2 ms instead of 2.5; 2026-11-30).
+    // Between nodes a chunk is a message, and four take longer than one (4 x 2 CPU ranks, an
+    // all-to-all of 256 KB: 1.2 ms instead of 2.5; 2026-11-30).
     const bool is_one =
         gathers(call, context.ranks()) || (topology.nodes > 1 && stripes.each <= longest);
     const Chunks chunks = Chunks::of(stripes.each, is_one ? 1 : 4, grain, longest);
