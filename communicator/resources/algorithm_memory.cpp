@@ -234,8 +234,8 @@ void AlgorithmMemory::make_stand_ins(const Nodes& nodes, const ChannelMemory& ch
     return StandIns(backend_, windows_.front()->range(), offset, bytes, channels, nodes, rank,
                     allocate_pinned<std::byte>(backend_, needed));
   };
-  between_nodes_.emplace(stand_ins(channels_->scratch, channels.bytes),
-                         stand_ins(channels_->signals, sizeof(ChannelSignals)));
+  between_nodes_ = ChannelStandIns{stand_ins(channels_->scratch, channels.bytes),
+                                   stand_ins(channels_->signals, sizeof(ChannelSignals))};
 }
 
 /// Hands out the memory that is allocated so far.
