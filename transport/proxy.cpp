@@ -18,9 +18,11 @@ struct Proxy::Work {
   Peer::Credits credits;
   Peer* awaited;   // receives from this one; null: none
   bool hears_all;  // receives from all peers, and from new ones, and sends `awaited` most credits
+  bool looks_at_all = false;  // at all ranks that are no peers yet, else at a few
 };
-constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true},
-    Proxy::usual{Peer::Credits::most, nullptr, true};
+constexpr Proxy::Work Proxy::everything{Peer::Credits::all, nullptr, true, true},
+    Proxy::usual{Peer::Credits::most, nullptr, true},
+    Proxy::before_sleep{Peer::Credits::most, nullptr, true, true};
 
 Proxy::Proxy(std::unique_ptr<Transport> transport, int rank)
     : transport_(std::move(transport)),
@@ -108,7 +110,7 @@ void Proxy::flush(std::chrono::milliseconds patience) noexcept {
     {
       const std::unique_lock lock(working_, std::try_to_lock);
       if (lock.owns_lock()) {
-        const bool moved = look_for_news(peer_of_.size()) || round(everything);
+        const bool moved = round(everything);
         if (!moved && !has_told_ && !any_peer(&Peer::has_unsent) && all_peers(&Peer::is_safe))
           return;
       } else {
@@ -149,8 +151,9 @@ void Proxy::carry(int peer) noexcept {
     // this node. Only every few calls look at all peers.
     constexpr unsigned all_every = 4, all_every_here = 16;
     Peer* const awaited = last ? nullptr : find(peer);
+    const auto rank = static_cast<std::size_t>(peer);
     const bool is_elsewhere =
-        awaited != nullptr || (!last && is_unmet_[static_cast<std::size_t>(peer)]);
+        awaited != nullptr || (!last && rank < is_unmet_.size() && is_unmet_[rank]);
     const bool hears_all = ++carried_ % (is_elsewhere ? all_every : all_every_here) == 0;
     const Work work{hears_all ? Peer::Credits::due : Peer::Credits::urgent, awaited, hears_all};
     bool moved = round(work);
@@ -221,8 +224,7 @@ bool Proxy::serve() {
   quiet_since_ = Clock::now();
   for (;;) {
     if (ending_ && !std::exchange(says_farewell_, true)) {
-      hand_out();  // a peer that gets the last words gets a farewell, too
-      look_for_news(peer_of_.size());
+      round(everything);  // a peer that gets the last words or chunks gets a farewell, too
       for (const auto& peer : peers_) peer->say_farewell();
     }
     const bool moved = round(ending_ ? everything : usual);
@@ -290,7 +292,7 @@ void Proxy::hand_out() {
 bool Proxy::advance(const Work& work) {
   hand_out();
   constexpr std::size_t few = 32;
-  bool moved = look_for_news(few);
+  bool moved = look_for_news(work.looks_at_all ? peer_of_.size() : few);
   const auto each = [&](const auto& action) {
     for (const auto& peer : peers_) {
       try {
@@ -337,7 +339,7 @@ void Proxy::sleep(Clock::time_point quiet_since) {
   const auto quiet =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - quiet_since);
   if (quiet < polling) return std::this_thread::yield();
-  if (look_for_news(peer_of_.size())) return;
+  if (unmet_ != 0 && round(before_sleep)) return;
   for (const auto& peer : peers_) peer->report_unanswered(listening_);
   {
     const std::lock_guard lock(mutex_);

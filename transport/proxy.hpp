@@ -165,7 +165,7 @@ class Proxy {
   void rest();
   void end_rest() noexcept;
   struct Work;
-  static const Work everything, usual;
+  static const Work everything, usual, before_sleep;
   bool round(const Work& work);
   bool advance(const Work& work);
   void hand_out();

@@ -44,7 +44,7 @@ struct IpcAddress {
 /// its own handle and uses the pointer instead.
 std::shared_ptr<std::byte> open_ipc(const IpcAddress& address, int ordinal);
 
-/// Lets device `ordinal` use the memory of a device of this process, which is rank `rank`'s. Throws
+/// Lets device `ordinal` use the memory of another device of this process. Throws
 /// Error(no_peer_access) if it can't.
 void enable_peer_access(int ordinal, int peer_ordinal);
 

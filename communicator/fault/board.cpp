@@ -98,7 +98,6 @@ Board::MessageLog& Board::messages(int owner, bool sends, int peer) const {
 Board::MessageLog& Board::own_messages(bool sends, int peer) {
   exchanges_[static_cast<std::size_t>(peer)] = true;
   page(rank_).has_messages = true;
-  if (sends) has_sent_ = true;
   return messages(rank_, sends, peer);
 }
 
@@ -108,6 +107,7 @@ void Board::publish(std::uint64_t sequence, const Signature& signature) {
 void Board::publish_message(int peer, bool sends, const Signature& signature) {
   MessageLog& log = own_messages(sends, peer);
   log.publish(log.last() + 1, signature);
+  if (sends) has_sent_ = true;  // last: who takes the flag finds the message
 }
 
 void Board::publish_refused(const RefusedNumbers& numbers, std::uint64_t sequence,
@@ -127,6 +127,7 @@ void Board::publish_refused(const RefusedNumbers& numbers, std::uint64_t sequenc
   for (const auto& [peer, sends] : numbers.messages_of(rank_, ranks())) {
     MessageLog& log = own_messages(sends, peer);
     log.publish_any(log.last() + 1, refused);
+    if (sends) has_sent_ = true;
   }
   refused_by_all_->fetch_add(1);
 }
