@@ -22,7 +22,6 @@
 #include "symm_mem/window.hpp"
 
 namespace plait {
-
 namespace {
 
 constexpr const char* creating = "creating the board";
