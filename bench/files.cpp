@@ -78,7 +78,10 @@ Json to_json(const Ceilings& ceilings) {
   json["pull_gbs"] = or_null(ceilings.pull_gbs);
   json["copy_engine_gbs"] = or_null(ceilings.copy_engine_gbs);
   json["flag_us"] = or_null(ceilings.flag_us);
+  json["signal_us"] = or_null(ceilings.signal_us);
   json["barrier_us"] = or_null(ceilings.barrier_us);
+  json["launch_us"] = or_null(ceilings.launch_us);
+  json["query_us"] = or_null(ceilings.query_us);
   return json;
 }
 

@@ -22,11 +22,26 @@ constexpr int repeats = 5;
 /// Of flags or barriers, so that the start and the end of a repeat don't matter. Fewer where ranks
 /// share processors and one of them takes milliseconds.
 constexpr int most_rounds = 400, most_barriers = 50;
+constexpr int signals = 1000, launches = 200, queries = 1000;
 constexpr double flags_repeat_us = 10e3;
 
 int rounds_within(double budget_us, double round_us, int least, int most) {
   return static_cast<int>(
       std::clamp(budget_us / std::max(round_us, 0.01), double{1} * least, double{1} * most));
+}
+
+struct Sample {
+  int calls, repeats;
+};
+/// The median of the slowest rank.
+double call_us(Communicator& comm, NativeStream stream, Timing timing, Sample sample,
+               const std::function<void(NativeStream)>& call) {
+  Options options;
+  options.timing = timing;
+  options.iterations = sample.calls;
+  options.warm_up = 1;
+  options.repeats = sample.repeats;
+  return Timer(comm, stream, options).measure(call, 0).median();
 }
 
 /// What the flags' kernels need to end if a peer never answers: words in memory of the host and of
@@ -102,6 +117,29 @@ class Pair {
   double push_gbs() { return copy_gbs(local_.data, theirs()); }
   double pull_gbs() { return copy_gbs(theirs(), local_.data); }
 
+  double signal_us() {
+    std::function<void()> work;
+    if (has_neighbour())
+      work = [&] {
+        launch({.others = reinterpret_cast<std::uint32_t*>(theirs()) + 1,
+                .rounds = signals,
+                .waits = false},
+               {1, 1}, Watch{});
+      };
+    return median_milliseconds(comm_, stream_, repeats, work) * 1e3 / signals;
+  }
+  double launch_us() {
+    return call_us(comm_, stream_, Timing::enqueue, {launches, repeats}, [&](NativeStream) {
+      launch({}, {1, 1}, Watch{});
+    });
+  }
+  double query_us() {
+    const auto event = backend_.create_event(false);
+    event->record(stream_);
+    backend_.synchronize(stream_);
+    return call_us(comm_, stream_, Timing::enqueue, {queries, repeats},
+                   [&](NativeStream) { static_cast<void>(event->done()); });
+  }
   double flag_us() {
     const Deadline deadline(comm_, stream_);
     // Before the barrier of the first repeat, so no flag of the neighbour is lost.
@@ -167,16 +205,11 @@ class Pair {
 
 /// Replayed in a graph, so the host's time does not count.
 double measure_barrier(Communicator& comm, NativeStream stream) {
-  const auto time = [&](int calls, int times) {
-    Options options;
-    options.timing = Timing::graph;
-    options.iterations = calls;
-    options.warm_up = 1;
-    options.repeats = times;
-    Timer timer(comm, stream, options);
-    return timer.measure([&](NativeStream on) { comm.barrier(stream_ref(on)); }, 0).median();
+  const auto time = [&](Sample sample) {
+    return call_us(comm, stream, Timing::graph, sample,
+                   [&](NativeStream on) { comm.barrier(stream_ref(on)); });
   };
-  return time(rounds_within(flags_repeat_us, time(2, 1), 2, most_barriers), repeats);
+  return time({rounds_within(flags_repeat_us, time({2, 1}), 2, most_barriers), repeats});
 }
 
 }  // namespace
@@ -199,11 +232,15 @@ Ceilings measure_ceilings(Communicator& comm, NativeStream stream, const Link& l
   ceilings.push_gbs = pair.push_gbs();
   ceilings.pull_gbs = pair.pull_gbs();
   ceilings.flag_us = pair.flag_us();
+  ceilings.signal_us = pair.signal_us();
+  ceilings.launch_us = pair.launch_us();
+  ceilings.query_us = pair.query_us();
   ceilings.how = fmt::format(
       "push, pull: kernels that copy {} into, or out of, the neighbour's window, ranks 0->1, 2->3, "
       "... one way at a time; copy engine: as the link; flag: half a round trip between these "
-      "ranks, slowest pair; {}",
-      format_bytes(pair.bytes()), barrier);
+      "ranks, slowest pair; signal: one of {} in a row; launch, query: the host's time, slowest "
+      "rank; {}",
+      format_bytes(pair.bytes()), signals, barrier);
   return ceilings;
 }
 

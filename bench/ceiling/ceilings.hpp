@@ -11,11 +11,13 @@ namespace plait::bench {
 
 /// None where it was not measured. Bandwidths are one way, in 1e9 bytes per second.
 struct Ceilings {
-  std::optional<double> push_gbs{}, pull_gbs{};  // a kernel that stores to, or loads from, a peer
-  std::optional<double> copy_engine_gbs{};       // `measure_link`; on the host a memcpy
-  std::optional<double> flag_us{};               // one way between two ranks
-  std::optional<double> barrier_us{};            // of all ranks, on the device
-  std::string how{};                             // how they were measured, as printed
+  std::optional<double> push_gbs{}, pull_gbs{};   // a kernel that stores to, or loads from, a peer
+  std::optional<double> copy_engine_gbs{};        // `measure_link`; on the host a memcpy
+  std::optional<double> flag_us{};                // one way between two ranks
+  std::optional<double> signal_us{};              // release and store of one, nobody waiting
+  std::optional<double> barrier_us{};             // of all ranks, on the device
+  std::optional<double> launch_us{}, query_us{};  // host: an empty kernel, whether an event came
+  std::string how{};                              // how they were measured, as printed
 
   /// The greatest bandwidth: that of percentages.
   std::optional<double> greatest_gbs() const {

@@ -4,7 +4,8 @@
 //   copy: every block copies its part of a buffer, with the loop of the library's own algorithms.
 //         A copy into a peer's window is a push, one out of it a pull.
 //   flag: a thread and its peer signal each other in turn. Each has a word in its own window, which
-//         the other writes. A round is two flags, one in each direction.
+//         the other writes. A round is two flags, one in each direction. Without `waits` it is one
+//         flag, and nobody waits for it: what a kernel pays to publish a slot.
 //
 // A launch does one of the two, with no elements or no rounds for the other. The copy stands first,
 // without a branch around it: so no way through the code leads from a flag to a load of data, which
@@ -28,6 +29,7 @@ struct Args {
   std::uint32_t rounds = 0;            // 0: no flags
   int peer = 0;
   bool begins = false;  // flag: signals first
+  bool waits = true;
 };
 
 template <class T>
@@ -51,9 +53,9 @@ struct Kernel {
   PLAIT_DEVICE static void exchange_flags(D& dev, const Args& a) {
     for (std::uint32_t round = 1; round <= a.rounds; ++round) {
       const std::uint32_t value = a.first + round;
-      if (!a.begins && !dev.wait(a.own, value, {a.peer, round})) return;
+      if (a.waits && !a.begins && !dev.wait(a.own, value, {a.peer, round})) return;
       dev.signal(a.others, value);
-      if (a.begins && !dev.wait(a.own, value, {a.peer, round})) return;
+      if (a.waits && a.begins && !dev.wait(a.own, value, {a.peer, round})) return;
     }
   }
 };

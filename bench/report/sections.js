@@ -139,7 +139,8 @@ function drawMachines() {
           + (machine.ceilings_measured ?? machine.link_measured ?? "")]);
       const more = [["push", c.push_gbs, "GB/s"], ["pull", c.pull_gbs, "GB/s"],
         ["copy engine", c.copy_engine_gbs, "GB/s"], ["flag", c.flag_us, "µs"],
-        ["barrier", c.barrier_us, "µs"]].filter(([, v]) => v != null)
+        ["signal", c.signal_us, "µs"], ["barrier", c.barrier_us, "µs"],
+        ["launch", c.launch_us, "µs"], ["event query", c.query_us, "µs"]].filter(([, v]) => v != null)
         .map(([title, v, unit]) => `${title} ${number(v)} ${unit}`);
       if (more.length) rows.push(["measured", more.join(", ")]);
     }
