@@ -214,7 +214,11 @@ struct Ptx {
   }
   __device__ static void sync() { __syncthreads(); }
   __device__ static bool all(bool flag) { return __syncthreads_and(flag) != 0; }
-  __device__ static void pause() {}
+  /// A peer that is on time comes within 64 polls, some 40 us, so no call that hurries sleeps.
+  /// Beyond that a spin costs up to 140 W (docs/benchmarks/h200-2.md).
+  __device__ static void pause(unsigned polls) {
+    if (polls >= 64) __nanosleep(polls < 512 ? 100 : 1000);
+  }
 };
 
 }  // namespace plait::cuda

@@ -28,7 +28,7 @@
 //                               power of two, up to 16
 //   sync(), all(flag)           of the block; after one of them, a release by one thread covers
 //                               everything that the block's threads wrote
-//   pause()                     within a spin
+//   pause(polls)                within a spin, after so many polls
 #pragma once
 #include <cstdint>
 
@@ -332,7 +332,7 @@ class KernelWords {
       if constexpr (AsksLate) {
         if (agree(broken_ != 0)) return false;
       }
-      Isa::pause();
+      Isa::pause(polls);
       if (polls >= 64 && polls % 8 == 0) {
         const Late late = missing();
         if (agree(patience.over(blockIdx.x, late.who, late.expected, late.seen))) return false;

@@ -139,7 +139,7 @@ struct Gcn {
     return __syncthreads_and(flag) != 0;
   }
   /// 64 cycles, which leave issue slots to the other waves.
-  PLAIT_WORD static void pause() { __builtin_amdgcn_s_sleep(1); }
+  PLAIT_WORD static void pause(unsigned) { __builtin_amdgcn_s_sleep(1); }
 
  private:
   /// Marks a pointer as one to global memory, which has separate instructions.

@@ -87,7 +87,7 @@ struct poll_workgroup : Gcn {
   }
 };
 struct pause_missing : Gcn {
-  __device__ static void pause() {}
+  __device__ static void pause(unsigned) {}
 };
 
 // Barriers.
