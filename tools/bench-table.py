@@ -100,17 +100,18 @@ def beside(results, name, peers, parts):
             own[cell_of] = result["time_us"]
         elif result["name"] in peers:
             best[cell_of] = min(result["time_us"], best.get(cell_of, float("inf")))
-    columns = list(dict.fromkeys(column for _, column in own))
+    both = [cell_of for cell_of in own if cell_of in best]
+    columns = list(dict.fromkeys(column for _, column in both))
 
     def text(count, column):
-        if (count, column) not in own or (count, column) not in best:
+        if (count, column) not in both:
             return "-"
         ours, theirs = own[count, column], best[count, column]
         return f"{short(ours)} / {short(theirs)} = {ours / theirs:.2f}"
     heads = [f"`{column}`" if parts == ["collective"] else column for column in columns]
     return lines_of(["bytes", *heads],
                     [[size(count), *(text(count, column) for column in columns)]
-                     for count in sorted({count for count, _ in own})])
+                     for count in sorted({count for count, _ in both})])
 
 
 def by_algorithm(results, collective):
