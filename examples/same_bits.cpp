@@ -1,10 +1,12 @@
 // Sums of 8 terms whose bits do not depend on the message, nor on the number of ranks:
 //   PLAIT_ALGO=reproducible_tree mpirun -n 4 build-host/bin/same_bits
-// 1, 2, 4 and 8 ranks print the same hash. Without PLAIT_ALGO they need not.
+// 1, 2, 4 and 8 ranks print the same hash. Without PLAIT_ALGO they need not. An argument is the
+// number of lanes, blocks of the launch that each move a stripe of the message: same_bits 7
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <plait/plait.hpp>
 #include <vector>
@@ -28,7 +30,8 @@ float sum(int first, int number, std::size_t i) {
 
 }  // namespace
 
-int main() try {
+int main(int argc, char** argv) try {
+  const unsigned lanes = argc > 1 ? unsigned(std::atoi(argv[1])) : 0;  // 0: the library's choice
   plait::Communicator comm = plait::make_world_communicator();
   const int own = terms / comm.size();
   if (own * comm.size() != terms) {
@@ -47,7 +50,7 @@ int main() try {
         values[i] = i < period ? sum(comm.rank() * own, own, i) : values[i - period];
       comm.copy(from.data(), values.data(), count * sizeof(float), stream);
       comm.all_reduce(from.data(), result, count, plait::DataType::f32, plait::ReduceOp::sum,
-                      stream);
+                      stream, {.blocks = lanes});
       comm.copy(values.data(), result, count * sizeof(float), stream);
       comm.synchronize(stream);
       for (std::size_t i = 0; i < count; ++i) {

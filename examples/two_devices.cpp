@@ -1,10 +1,13 @@
 // The sum of an array over two GPUs of one process, without MPI: build-host/bin/two_devices
+// An argument is the number of lanes, blocks of the launch that each move a stripe: two_devices 4
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <plait/plait.hpp>
 #include <vector>
 
-int main() try {
+int main(int argc, char** argv) try {
+  const unsigned lanes = argc > 1 ? unsigned(std::atoi(argv[1])) : 0;  // 0: the library's choice
   // Without two GPUs these are two ranks on the host.
   plait::DeviceGroup gpus = plait::DeviceGroup::first(2);
   std::puts(gpus.describe().c_str());
@@ -21,7 +24,7 @@ int main() try {
   for (std::size_t i = 0; i < count; ++i)
     for (int device : {0, 1}) values[device][i] = element(device, i);
   for (int i : {0, 1}) gpus.device(i).copy(x[i].data(), values[i].data(), bytes, streams[i]);
-  gpus.all_reduce(x, x, plait::ReduceOp::sum, streams);
+  gpus.all_reduce(x, x, plait::ReduceOp::sum, streams, {.blocks = lanes});
   for (int i : {0, 1}) gpus.device(i).copy(values[i].data(), x[i].data(), bytes, streams[i]);
   gpus.synchronize(streams);
 

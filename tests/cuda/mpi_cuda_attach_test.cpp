@@ -60,6 +60,24 @@ class CudaAttach : public testing::Test {
   std::optional<Communicator> comm_;
 };
 
+/// Windows hold flags and slots, so whoever polls them does so in its own memory; what the host
+/// polls is the host's.
+TEST_F(CudaAttach, IsPolledWhereItLies) {
+  const auto kind_of = [](const void* pointer) {
+    cudaPointerAttributes facts{};
+    EXPECT_EQ(cudaPointerGetAttributes(&facts, pointer), cudaSuccess);
+    return std::pair(facts.type, facts.device);
+  };
+  const std::vector<int> devices = comm().bootstrap().all_gather(device());
+  const auto window = comm().allocate_bytes(bytes);
+  for (int rank = 0; rank < comm().size(); ++rank)
+    EXPECT_EQ(kind_of(window->peer(rank)),
+              std::pair(cudaMemoryTypeDevice, devices[static_cast<std::size_t>(rank)]));
+  void* const pinned = backend_of(comm()).allocate_pinned(64);
+  EXPECT_EQ(kind_of(pinned).first, cudaMemoryTypeHost);
+  backend_of(comm()).deallocate_pinned(pinned);
+}
+
 TEST_F(CudaAttach, Malloc) {
   void* memory = nullptr;
   CUDA(cudaMalloc(&memory, bytes + 4096));
