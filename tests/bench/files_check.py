@@ -36,7 +36,7 @@ def main(json_file, csv_file, processes):
     assert results
     assert machine["processes"] == int(processes)
     assert set(machine["ceilings"]) == {"push_gbs", "pull_gbs", "copy_engine_gbs", "flag_us",
-                                        "barrier_us"}
+                                        "signal_us", "barrier_us", "launch_us", "query_us"}
     assert all(value > 0 for value in machine["ceilings"].values())
     assert machine["ceilings_measured"].startswith("push, pull: ")
     with open(csv_file, encoding="utf-8", newline="") as file:
