@@ -62,10 +62,10 @@ class Chunks : public testing::TestWithParam<Setting> {
  protected:
   /// Of all settings together: one of them may never have two messages under way at once.
   static void TearDownTestSuite() {
-    EXPECT_EQ(late_ > 0 || rough_ <= 1, true) << "no message has overtaken another";
+    EXPECT_TRUE(late_ > 0 || rough_ <= 1) << "no message has overtaken another";
     rough_ = late_ = 0;
   }
-  static inline int rough_ = 0, late_ = 0;  // settings with a plug-in, and its messages that waited
+  static inline int rough_ = 0, late_ = 0;  // settings with a plug-in; overtaken messages
 };
 INSTANTIATE_TEST_SUITE_P(
     All, Chunks,
