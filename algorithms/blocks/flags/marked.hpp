@@ -66,13 +66,18 @@ class MarkedExchange {
         own_(reinterpret_cast<Marked*>(args.scratch.own) + args.layout.set(device.block(), 0)) {
     if constexpr (Ranks != 0) {
       PLAIT_UNROLL
-      for (int k = 0; k < Ranks - 1; ++k) peers_[k] = slots_at(peer(k));
+      for (int k = 0; k < Ranks - 1; ++k) peers_[k] = slots_at(target(k));
     }
   }
 
   PLAIT_ELEMENT int ranks() const { return Ranks == 0 ? a.ranks : Ranks; }
   /// Peer number k, in rank order.
   PLAIT_ELEMENT int peer(int k) const { return k < a.rank ? k : k + 1; }
+  /// Peer number k, in the order of sending: the next rank first, so that no two ranks write to the
+  /// same peer at once. Over a switch they would share one link, and the others would rest.
+  PLAIT_ELEMENT int target(int k) const {
+    return Ranks == 0 ? rank_after(a.rank, k + 1, a.ranks) : (a.rank + k + 1) & (Ranks - 1);
+  }
 
   /// Does rounds of at most `most` units in the order that the proof needs. `rounds` has
   ///   each(round)          the number of places that threads share;
@@ -133,12 +138,12 @@ class MarkedExchange {
     }
   }
 
-  /// Sends to slot i of this rank's lane at peer number k, or of its lane of results.
+  /// Sends to slot i of this rank's lane at `target(k)`, or of its lane of results.
   PLAIT_ELEMENT void put(int k, std::uint32_t number, bool results, std::uint32_t i,
                          Marked data) const {
     Marked* slots;
     if constexpr (Ranks == 0) {
-      slots = slots_at(peer(k));
+      slots = slots_at(target(k));
     } else {
       slots = peers_[k];
     }
@@ -153,13 +158,13 @@ class MarkedExchange {
                              std::uint32_t i) const {
     if constexpr (Ranks == 0) {
       for (int k = 0; k < a.ranks - 1; ++k)
-        put(k, number, false, i, marked(rounds.template load<Whole>(round, peer(k), i)));
+        put(k, number, false, i, marked(rounds.template load<Whole>(round, target(k), i)));
     } else {
       constexpr int peers = Ranks - 1;
       Marked units[Depth * peers];
       PLAIT_UNROLL
       for (int u = 0; u < Depth * peers; ++u)
-        units[u] = rounds.template load<Whole>(round, peer(u % peers), place(i, u / peers));
+        units[u] = rounds.template load<Whole>(round, target(u % peers), place(i, u / peers));
       PLAIT_UNROLL
       for (int u = 0; u < Depth * peers; ++u)
         put(u % peers, number, false, place(i, u / peers), marked(units[u]));
@@ -331,7 +336,7 @@ class MarkedExchange {
   const Reducer<T> reducer_;
   Marked* own_;                                // this block's slots
   bool sends_again_ = false;                   // after this R, into the set of two rounds ago
-  Marked* peers_[Ranks == 0 ? 1 : Ranks - 1];  // this rank's lanes there
+  Marked* peers_[Ranks == 0 ? 1 : Ranks - 1];  // this rank's lanes at its targets
 };
 
 /// The cases of a kernel `Rounds<T, Ranks, D>`, a class of `MarkedExchange` and rounds.
