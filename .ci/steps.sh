@@ -177,14 +177,15 @@ find_nvdisasm() {
 cuda_compiles() {
   export CUDACXX=$1 CCACHE_DEPEND=1  # by the text of headers: the preprocessor sees the host's side
   local targets unity=(-DCMAKE_UNITY_BUILD=OFF)
-  # Only targets that contain kernels or link them: the host target's build has already compiled
-  # the host code of the tests.
+  # Only targets that contain kernels or link them, and the one test that the host target lacks: its
+  # build has already compiled the host code of the others.
   targets=(plait plait-bench plait-info plait-tune conversions_test litmus_test zoo_test
-    own_reduction slices)
+    own_reduction slices mpi_cuda_attach_test)
   if [ $gpu_kernels = all ]; then unity=(); fi
   cmake --preset cuda "${strict[@]}" -DCMAKE_CUDA_ARCHITECTURES=$cuda_architectures "${unity[@]}"
   if [ $gpu_kernels != all ]; then
     mapfile -t targets < <(gpu_objects build-cuda cuda.cu cuda)
+    targets+=(tests/cuda/CMakeFiles/mpi_cuda_attach_test.dir/mpi_cuda_attach_test.cpp.o)
   fi
   cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
   # They read the PTX and the machine code: no GPU is needed.

@@ -21,6 +21,7 @@
 #include "support/mpi_main.hpp"
 #include "support/ranks.hpp"
 #include "support/sums.hpp"
+#include "symm_mem/window.hpp"
 
 namespace plait::test {
 namespace {
