@@ -127,9 +127,20 @@ struct Exchange {
   using Messages = Oneshot<T, PacketUnit>;
 };
 
-template <class T>
-struct Kernel : LLKernel<Exchange<T>> {
+/// With a case for scans of two ranks, which poll the units of two ranks instead of eight.
+template <class Exchange>
+struct OneshotKernel : LLKernel<Exchange> {
+  using Base = LLKernel<Exchange>;
   using BatchArgs = LLBatch;
+  using Cases =
+      Concatenated<typename Base::Cases, TypeList<typename Base::template Case<2, false>>>;
+  template <class A>
+  static unsigned case_of(const A& a) {
+    return a.exchange.ranks == 2 && a.exchange.terms < 2 ? 4 : Base::case_of(a);
+  }
 };
+
+template <class T>
+struct Kernel : OneshotKernel<Exchange<T>> {};
 
 }  // namespace plait::oneshot_ll

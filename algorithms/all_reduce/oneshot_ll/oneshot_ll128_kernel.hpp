@@ -17,8 +17,6 @@ struct Exchange {
 };
 
 template <class T>
-struct Kernel : LLKernel<Exchange<T>> {
-  using BatchArgs = LLBatch;
-};
+struct Kernel : oneshot_ll::OneshotKernel<Exchange<T>> {};
 
 }  // namespace plait::oneshot_ll128
