@@ -90,11 +90,12 @@ class CandidateTimer {
   /// shapes of the fastest if the plan says so.
   void time_exactly(const Tasks& tasks, TimedCandidates& those, double share) {
     if (those.empty()) return;
-    time_many(tasks, those, plan_.repeats, share);
+    const double expected = fastest(those).microseconds;
+    time_many(tasks, those, plan_.repeats, share, expected);
     if (plan_.all_shapes) {
       TimedCandidates others = other_shapes(tasks.front().call, those);
       take_right(tasks, others);
-      if (!others.empty()) time_many(tasks, others, plan_.repeats, share);
+      if (!others.empty()) time_many(tasks, others, plan_.repeats, share, expected);
       those.insert(those.end(), others.begin(), others.end());
     }
     if (plan_.finals == 0) return;
@@ -107,16 +108,19 @@ class CandidateTimer {
     const int rounds = repeats_for(tasks, close, plan_.finals, share);
     for (int i = 0; i < rounds; ++i) {
       TimedCandidates again = close;
-      time_many(tasks, again, 1, share);
+      time_many(tasks, again, 1, share, expected);
       take_less(those, again);
     }
   }
-  void time_many(const Tasks& tasks, TimedCandidates& those, int most_repeats, double share) {
-    const double expected = std::max(fastest(those).microseconds, 0.01);
+  /// `expected`: microseconds of a call, the same for all that are compared. It decides how many
+  /// calls share a graph's start, which is some tenths of a microsecond for each.
+  void time_many(const Tasks& tasks, TimedCandidates& those, int most_repeats, double share,
+                 double expected) {
+    expected = std::max(expected, 0.01);
     const auto as_many = [](double of, int most) {
       return static_cast<int>(std::clamp(of, 1.0, static_cast<double>(most)));
     };
-    const int calls = as_many(graph_us / expected, most_calls),
+    const int calls = stopwatch_.waits() ? 1 : as_many(graph_us / expected, most_calls),
               rounds = as_many(repeat_length() / (expected * calls), most_rounds),
               repeats = repeats_for(tasks, those, most_repeats, share);
     // One repeat of each at a time, for the same reason, but only where calls are waited for:
@@ -150,7 +154,7 @@ class CandidateTimer {
   static constexpr std::size_t most_candidates = 96;
   /// A repeat of a calibration lasts about that long, if it can, because ranks begin at different
   /// moments. It launches a graph several times, since calls cost more to capture than to replay.
-  static constexpr double repeat_us = 120, repeat_on_host_us = 40, graph_us = 30;
+  static constexpr double repeat_us = 120, repeat_on_host_us = 40, graph_us = 100;
   static constexpr int most_calls = 8, most_rounds = 100;
 
   void take_right(const Tasks& tasks, TimedCandidates& those) {

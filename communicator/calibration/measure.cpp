@@ -189,7 +189,8 @@ class Measuring {
       const double share =
           (plan_.limit_us - timer_.passed()) / static_cast<double>(times.pulses.size());
       const double before = calm_pulse();
-      timer_.time_many(tasks_of(times.kind, bytes), those, plan_.repeats, share);
+      timer_.time_many(tasks_of(times.kind, bytes), those, plan_.repeats, share,
+                       fastest(known).microseconds);
       pulse_then = std::max(before, pulse());
       take_less(known, those);
     }
@@ -210,7 +211,8 @@ class Measuring {
       }
       if (disturbed.empty()) continue;
       const double share = (until_ - timer_.passed()) / static_cast<double>(left);
-      timer_.time_many(tasks_of(kind, size->first), disturbed, plan_.repeats, share);
+      timer_.time_many(tasks_of(kind, size->first), disturbed, plan_.repeats, share,
+                       fastest(size->second).microseconds);
       take_less(size->second, disturbed);
     }
   }
