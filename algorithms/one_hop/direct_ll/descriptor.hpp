@@ -21,12 +21,15 @@ class DirectAlgorithm : public LaneAlgorithm {
     if (moves_lines_of_two(topology)) {
       // Fewer blocks, as many as have whole passes to do: see "Rounds and passes of lines" in
       // docs/algorithms/direct.md.
-      const unsigned threads = direct_pattern(call).root_sends ? 256 : 384,
-                     pass = threads / threads_per_unit(topology), most = 96;
+      const unsigned group = threads_per_unit(topology),
+                     of_long = direct_pattern(call).root_sends ? 256 : 384;
+      if (units <= 96 * of_long / group) return shapes;
+      const bool is_short = units <= 2 * 112 * max_group_threads / group;
+      const unsigned most = is_short ? 112 : 96, threads = is_short ? max_group_threads : of_long,
+                     pass = threads / group;
       const std::size_t passes = (units + most * pass - 1) / (most * pass);
-      if (passes > 1)
-        shapes.insert(shapes.begin(),
-                      {.blocks = blocks_for(units, passes * pass, most), .threads = threads});
+      shapes.insert(shapes.begin(),
+                    {.blocks = blocks_for(units, passes * pass, most), .threads = threads});
     }
     return shapes;
   }
