@@ -30,12 +30,14 @@ START = time.monotonic()
 MOVES = ("reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter",
          "send_recv")
 LANES = (1, 2, 3, 4, 7, 16, 32, 64, 132)
+SCRATCH = ("4M", "8M", "16M", "32M", "64M", "128M", "256M")
 SMALL = "-b 1K -e 1M -f 16 -c 0"
 WHOLE = "-b 1K -e 1G -f 4 -c 0 --memory both"
 
 
 class Step:
-    """`bench`: flags of plait-bench, once for each file that is merged. `command`: another one,
+    """`bench`: flags of plait-bench, once for each file that is merged, behind settings of the
+    environment (`PLAIT_SCRATCH_BYTES=4M -b 1M`). `command`: another one,
     which writes the file itself, or whose output it is."""
 
     def __init__(self, name, limit, bench=(), command=None, peers=True, env=None):
@@ -73,6 +75,11 @@ def steps(build):
                                  "--algorithms all"], peers=False),
         Step("lanes", 60, [f"{graph} -d f32 -b 64M -e 64M -c 0 --algorithms flash,stream "
                            f"--blocks {lanes}" for lanes in LANES], peers=False),
+        Step("slices", 60, [f"PLAIT_SCRATCH_BYTES={size} {graph} -d f32 -b 64M -e 256M -f 4 -c 0 "
+                            "--algorithms ring,stream,tree --memory ordinary"
+                            for size in SCRATCH], peers=False),
+        Step("offsets", 30, [f"{graph} -d f32 -b 1M -e 64M -f 8 -c 0 --algorithms "
+                             "flash,twoshot,ring,stream --offset 0,4"], peers=False),
         Step("tuned-check", 120, command="{launch} {bin}/plait-tune --check --sizes 12 -v"),
         Step("torch", 60, command="{launch} tools/torch_peer.py -d bf16 -b 1K -e 1G -f 4 "
                                   "--machine {folder}/f32.json --json {file}"),
@@ -104,8 +111,9 @@ class Page:
         parts = self.folder / "parts"
         for i, flags in enumerate(step.bench):
             part = parts / f"{step.name}-{i}.json"
-            yield (f"{self.launch} {self.options.build}/bin/plait-bench --backend "
-                   f"{self.backend} {flags} --peers {peers} "
+            settings = "".join(re.findall(r"^(?:[A-Z_]+=\S+ )+", flags))
+            yield (f"{self.launch} env {settings}{self.options.build}/bin/plait-bench --backend "
+                   f"{self.backend} {flags[len(settings):]} --peers {peers} "
                    f"--json {part}", part)
         if step.command:
             part = parts / step.file
@@ -141,6 +149,8 @@ class Page:
                 rows = json.loads(file.read_text())["results"]
                 if blocks := re.search(r"--blocks (\d+)", flags):
                     rows = [row | {"blocks": int(blocks[1])} for row in rows]
+                if scratch := re.search(r"PLAIT_SCRATCH_BYTES=(\S+)", flags):
+                    rows = [row | {"scratch": scratch[1]} for row in rows]
                 whole["results"] += rows
             line = re.sub(r"\S*/bin/| --json \S+", "", whole["machine"]["command_line"])
             whole["machine"]["command_line"] = line
