@@ -76,6 +76,7 @@ class MarkedExchange {
   /// Peer number k, in the order of sending: the next rank first, so that no two ranks write to the
   /// same peer at once. Over a switch they would share one link, and the others would rest.
   PLAIT_ELEMENT int target(int k) const {
+    if (Ranks == 8 && sizeof(T) == 1) return peer(k);  // AMD GPUs lack two registers for it
     return Ranks == 0 ? rank_after(a.rank, k + 1, a.ranks) : (a.rank + k + 1) & (Ranks - 1);
   }
 
