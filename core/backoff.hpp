@@ -1,9 +1,18 @@
 // The pauses of a thread that polls for another thread or process.
 #pragma once  // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <thread>
 
 namespace plait {
+
+/// What a thread does in long waits besides pausing. libplait-pmpi lets MPI proceed.
+class WhileWaiting {
+ public:
+  using Act = void (*)() noexcept;
+  /// For the waits of this thread from now on; null: nothing. Returns what was set before.
+  static Act set(Act act) noexcept;
+  static bool is_set() noexcept;
+  static void act() noexcept;
+};
 
 /// One per wait. Call `pause()` after each poll that found nothing. The first pauses are the
 /// shortest, because most waits end soon; the last ones sleep, so a long wait leaves the cores to
@@ -18,17 +27,13 @@ class Backoff {
   explicit constexpr Backoff(const Pace& pace) : pace_(pace) {}
 
   void pause() {
-    const unsigned awake = pace_.spins + yields;
-    if (pauses_ < awake + pace_.longest * equal_sleeps) ++pauses_;
-    if (pauses_ > awake) {
-      const unsigned times = 1 + (pauses_ - awake - 1) / equal_sleeps;
-      std::this_thread::sleep_for(pace_.sleep * times);
-    } else if (pauses_ > pace_.spins) {
-      std::this_thread::yield();
-    }
+    if (pauses_ < pace_.spins) ++pauses_;
+    else pause_longer();
   }
 
  private:
+  void pause_longer();
+
   static constexpr unsigned yields = 2000;  // a millisecond; more if other threads get the core
   static constexpr unsigned equal_sleeps = 100;
 

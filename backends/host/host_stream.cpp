@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backoff.hpp"
 #include "core/start_thread.hpp"
 #include "plait/error.hpp"
 
@@ -19,8 +20,18 @@ void StreamProgress::hurry() {
 void StreamProgress::wait_for(std::uint64_t tasks, std::unique_lock<std::mutex>& lock) {
   while (done_ < tasks) {
     awaited_ = std::min(awaited_, tasks);
-    reached_.wait(lock);
+    await(lock);
   }
+}
+
+/// Until a task has ended, or for a moment, after which the caller looks again.
+void StreamProgress::await(std::unique_lock<std::mutex>& lock) {
+  constexpr auto moment = std::chrono::microseconds(20);
+  if (!WhileWaiting::is_set()) return reached_.wait(lock);
+  lock.unlock();
+  WhileWaiting::act();
+  lock.lock();
+  reached_.wait_for(lock, moment);
 }
 
 void StreamProgress::wait_for(std::uint64_t tasks) {
@@ -182,7 +193,7 @@ void HostStream::drain(Lock& lock) {
       run_front(lock);
     } else {
       progress.awaited_ = std::min(progress.awaited_, until);
-      progress.reached_.wait(lock);
+      progress.await(lock);
     }
   }
   if (!queue_.empty() && !progress.running_)

@@ -43,6 +43,7 @@ class StreamProgress {
   friend class HostStream;
   static constexpr auto no_waiter = std::numeric_limits<std::uint64_t>::max();
   void wait_for(std::uint64_t tasks, std::unique_lock<std::mutex>& lock);
+  void await(std::unique_lock<std::mutex>& lock);
   void hurry();
 
   std::mutex mutex_;
