@@ -87,9 +87,8 @@ columns() {
 }
 
 # Weight is paid by all who come later. Whoever needs more raises these, and says for what: last for
-# channels between nodes, explored from the sources of the proxies; leaders and checksums between
-# nodes, and what a launch and a signal cost.
-readonly lines_of_code=76690 lines_of_tests=56830 lines_of_a_file=400 bytes_of_host_text=4500000
+# leaders and checksums between nodes, what a launch and a signal cost, MPI programs as they are.
+readonly lines_of_code=77850 lines_of_tests=57310 lines_of_a_file=400 bytes_of_host_text=4500000
 weight() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
     awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '

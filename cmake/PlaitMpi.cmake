@@ -25,3 +25,20 @@ if(NOT PROJECT_IS_TOP_LEVEL AND (NOT PLAIT_INSTALL OR PLAIT_INSTALL STREQUAL RUN
   # As a part of another project it is built, and installed, only if a program there links it.
   set_target_properties(plait_mpi PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
+
+# libplait-pmpi.so: serves the collective calls of MPI programs as they are (docs/mpi.md).
+if(NOT PLAIT_STATIC)
+  file(GLOB plait_pmpi_sources CONFIGURE_DEPENDS interop/pmpi/*.cpp)
+  add_library(plait_pmpi SHARED ${plait_pmpi_sources})
+  plait_library(plait_pmpi)
+  set_target_properties(plait_pmpi PROPERTIES OUTPUT_NAME plait-pmpi BUILD_RPATH $ORIGIN
+                        INSTALL_RPATH $ORIGIN)
+  target_link_libraries(plait_pmpi PRIVATE plait_mpi plait_fmt)
+  set(plait_pmpi_exports ${PROJECT_SOURCE_DIR}/cmake/exports-pmpi.map)
+  target_link_options(plait_pmpi PRIVATE LINKER:--exclude-libs,ALL
+                      LINKER:--version-script,${plait_pmpi_exports})
+  set_property(TARGET plait_pmpi APPEND PROPERTY LINK_DEPENDS ${plait_pmpi_exports})
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    set_target_properties(plait_pmpi PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endif()

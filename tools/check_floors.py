@@ -44,7 +44,7 @@ FLOORS = [
     ["communicator/messages", "communicator/host_reductions"],
     ["communicator"],
     ["interop/c", "interop/fortran", "interop/kernels", "interop/nccl"],
-    ["interop/kokkos", "interop/mpi"],
+    ["interop/kokkos", "interop/mpi", "interop/pmpi"],
     ["bench", "examples"],
     ["tests"],
 ]
