@@ -20,6 +20,7 @@ namespace plait::test {
 
 /// The functions of one side.
 struct Mpi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): NAME is declared
 #define PLAIT_NAME(NAME) decltype(&PMPI_##NAME) NAME;
   PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)
 #undef PLAIT_NAME
