@@ -22,7 +22,7 @@ constexpr DataType bytes = DataType::u8;
 bool is_rank(const Communicator& own, int root) { return root >= 0 && root < own.size(); }
 std::size_t size(int count) { return static_cast<std::size_t>(count); }
 
-/// What all reductions have: NAME(own, buffer or recv, with the types checked).
+/// Makes `call(send, count, type and operation)` if Plait has both; in place, `recv` is sent.
 template <class Call>
 bool reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
             const Call& call) {
@@ -113,9 +113,9 @@ bool scatter(Communicator& own, const void* send, int send_count, MPI_Datatype s
       is_root ? Sent(send, size(send_count) * size(own.size()), send_type, comm) : Sent();
   const Received mine = in_place ? Received() : Received(recv, size(recv_count), recv_type, comm);
   // In place, nothing is stored there: the block is where it was.
-  const auto* const own_block = static_cast<const std::byte*>(all.data()) + size(root) * block;
-  own.scatter(all.data(), in_place ? const_cast<std::byte*>(own_block) : mine.data(), block, bytes,
-              root, {}, blocking());
+  auto* const begin = static_cast<std::byte*>(const_cast<void*>(all.data()));
+  own.scatter(all.data(), in_place ? begin + size(root) * block : mine.data(), block, bytes, root,
+              {}, blocking());
   mine.unpack();
   return true;
 }
@@ -185,18 +185,25 @@ bool reduce_scatter(const void* send, void* recv, std::size_t count, MPI_Datatyp
 using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
 using namespace plait::pmpi;  // NOLINT(google-build-using-namespace)
 
-int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm) {
-  return serve(
-      Function::Allreduce, comm,
-      [&](Communicator& own) {
-        return reduce(send, recv, count, type, op,
-                      [&](const void* from, std::size_t n, Reduced as) {
-                        own.all_reduce(from, recv, n, as.type, as.op, {}, blocking());
-                      });
-      },
-      [&] { return PMPI_Allreduce(send, recv, count, type, op, comm); });
-}
+// Those without a root differ in their names alone.
+#define PLAIT_PMPI_REDUCES(NAME, OWN)                                                   \
+  int MPI_##NAME(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, \
+                 MPI_Comm comm) {                                                       \
+    return serve(                                                                       \
+        Function::NAME, comm,                                                           \
+        [&](Communicator& own) {                                                        \
+          return reduce(send, recv, count, type, op,                                    \
+                        [&](const void* from, std::size_t n, Reduced as) {              \
+                          own.OWN(from, recv, n, as.type, as.op, {}, blocking());       \
+                        });                                                             \
+        },                                                                              \
+        [&] { return PMPI_##NAME(send, recv, count, type, op, comm); });                \
+  }
+PLAIT_PMPI_REDUCES(Allreduce, all_reduce)
+PLAIT_PMPI_REDUCES(Scan, scan)
+PLAIT_PMPI_REDUCES(Exscan, exscan)
+#undef PLAIT_PMPI_REDUCES
+
 int MPI_Reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, int root,
                MPI_Comm comm) {
   return serve(
@@ -209,29 +216,6 @@ int MPI_Reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_O
                       });
       },
       [&] { return PMPI_Reduce(send, recv, count, type, op, root, comm); });
-}
-int MPI_Scan(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return serve(
-      Function::Scan, comm,
-      [&](Communicator& own) {
-        return reduce(send, recv, count, type, op,
-                      [&](const void* from, std::size_t n, Reduced as) {
-                        own.scan(from, recv, n, as.type, as.op, {}, blocking());
-                      });
-      },
-      [&] { return PMPI_Scan(send, recv, count, type, op, comm); });
-}
-int MPI_Exscan(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
-               MPI_Comm comm) {
-  return serve(
-      Function::Exscan, comm,
-      [&](Communicator& own) {
-        return reduce(send, recv, count, type, op,
-                      [&](const void* from, std::size_t n, Reduced as) {
-                        own.exscan(from, recv, n, as.type, as.op, {}, blocking());
-                      });
-      },
-      [&] { return PMPI_Exscan(send, recv, count, type, op, comm); });
 }
 int MPI_Reduce_scatter_block(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
                              MPI_Comm comm) {
