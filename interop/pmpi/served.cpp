@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/backoff.hpp"
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "plait/mpi.hpp"
 
@@ -90,12 +90,12 @@ class Entries {
 };
 
 bool is_turned_off() {
-  const char* const word = std::getenv("PLAIT_PMPI");
-  if (word == nullptr || *word == 0 || std::string_view(word) == "host") return false;
-  if (std::string_view(word) == "off") return true;
+  const std::optional<std::string> word = environment("PLAIT_PMPI");
+  if (!word || *word == "host") return false;
+  if (*word == "off") return true;
   static std::once_flag warned;
   std::call_once(warned, [&] {
-    log::warn("PLAIT_PMPI={}: expected off or host; MPI serves all calls", word);
+    log::warn("PLAIT_PMPI={}: expected off or host; MPI serves all calls", *word);
   });
   return true;
 }
