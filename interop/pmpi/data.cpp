@@ -117,8 +117,7 @@ MPI_Aint extent_of(MPI_Datatype type) {
   PMPI_Type_get_extent(type, &lower, &extent);
   return extent;
 }
-template <class Byte>
-Byte* place(Byte* buffer, std::ptrdiff_t extents, MPI_Datatype type) {
+std::byte* place(std::byte* buffer, std::ptrdiff_t extents, MPI_Datatype type) {
   return buffer + extents * extent_of(type);
 }
 
@@ -131,18 +130,18 @@ void in_pieces(std::size_t count, MPI_Datatype type, const Each& each) {
     each(begin, static_cast<int>(std::min(most, count - begin)),
          static_cast<int>(std::min(most, count - begin) * size), begin * size);
 }
-void pack(const void* from, std::size_t count, MPI_Datatype type, std::byte* to, MPI_Comm comm) {
+void pack(std::byte* from, std::size_t count, MPI_Datatype type, std::byte* to, MPI_Comm comm) {
   in_pieces(count, type, [&](std::size_t begin, int elements, int bytes, std::size_t at) {
     int position = 0;
-    PMPI_Pack(place(static_cast<const std::byte*>(from), static_cast<std::ptrdiff_t>(begin), type),
-              elements, type, to + at, bytes, &position, comm);
+    PMPI_Pack(place(from, static_cast<std::ptrdiff_t>(begin), type), elements, type, to + at, bytes,
+              &position, comm);
   });
 }
-void unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type, MPI_Comm comm) {
+void unpack(const std::byte* from, std::byte* to, std::size_t count, MPI_Datatype type,
+            MPI_Comm comm) {
   in_pieces(count, type, [&](std::size_t begin, int elements, int bytes, std::size_t at) {
     int position = 0;
-    PMPI_Unpack(from + at, bytes, &position,
-                place(static_cast<std::byte*>(to), static_cast<std::ptrdiff_t>(begin), type),
+    PMPI_Unpack(from + at, bytes, &position, place(to, static_cast<std::ptrdiff_t>(begin), type),
                 elements, type, comm);
   });
 }
@@ -153,9 +152,10 @@ struct InBytes {
 };
 /// Counts and places in bytes. `in_a_row`: places as they are given; else one block behind the
 /// other.
-template <class Number>
-InBytes to_bytes(const BlocksOfMpi<Number>& given, int ranks, MPI_Datatype type, bool in_a_row,
-                 std::vector<std::size_t>& counts, std::vector<std::size_t>& places) {
+template <class Count, class Place>
+InBytes to_bytes(const BlocksOfMpi<Count, Place>& given, int ranks, MPI_Datatype type,
+                 bool in_a_row, std::vector<std::size_t>& counts,
+                 std::vector<std::size_t>& places) {
   InBytes sum;
   const auto extent = static_cast<std::ptrdiff_t>(extent_of(type));
   const auto at = [&](int rank) {
@@ -228,65 +228,61 @@ std::size_t bytes_of(std::size_t count, MPI_Datatype type) {
   return count * static_cast<std::size_t>(size);
 }
 
-Sent::Sent(const void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm)
-    : data_(buffer), bytes_(bytes_of(count, type)) {
-  if (bytes_ == 0 || lies_in_a_row(type)) return;
+Data::OwnType::~OwnType() {
+  if (type_ != MPI_DATATYPE_NULL) PMPI_Type_free(&type_);
+}
+
+Data::Data(Use use, const void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm,
+           bool apart)
+    : use_(use),
+      data_(static_cast<std::byte*>(const_cast<void*>(buffer))),
+      bytes_(bytes_of(count, type)),
+      type_(type),
+      comm_(comm) {
+  if (bytes_ == 0 || (!apart && lies_in_a_row(type))) return;
+  parts_.push_back({data_, count, 0});
   packed_ = std::make_unique_for_overwrite<std::byte[]>(bytes_);
-  pack(buffer, count, type, packed_.get(), comm);
   data_ = packed_.get();
 }
 
-template <class Number>
-Sent::Sent(const void* buffer, const BlocksOfMpi<Number>& given, int ranks, MPI_Datatype type,
-           MPI_Comm comm) {
-  const bool row = lies_in_a_row(type);
+template <class Count, class Place>
+Data::Data(Use use, const void* buffer, const BlocksOfMpi<Count, Place>& given, int ranks,
+           MPI_Datatype type, MPI_Comm comm, bool apart)
+    : use_(use), type_(type), comm_(comm) {
+  auto* const begin = static_cast<std::byte*>(const_cast<void*>(buffer));
+  const bool row = !apart && lies_in_a_row(type);
   const InBytes all = to_bytes(given, ranks, type, row, counts_, places_);
   bytes_ = all.all;
-  data_ = static_cast<const std::byte*>(buffer) + all.begin;
+  data_ = begin + all.begin;
   if (row || bytes_ == 0) return;
   packed_ = std::make_unique_for_overwrite<std::byte[]>(bytes_);
+  data_ = packed_.get();
   for (int rank = 0; rank < ranks; ++rank)
-    pack(place(static_cast<const std::byte*>(buffer), given.places[rank], type),
-         static_cast<std::size_t>(given.counts[rank]), type,
-         packed_.get() + places_[static_cast<std::size_t>(rank)], comm);
-  data_ = packed_.get();
+    parts_.push_back({place(begin, given.places[rank], type),
+                      static_cast<std::size_t>(given.counts[rank]),
+                      places_[static_cast<std::size_t>(rank)]});
 }
 
-Received::Received(void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm, bool filled)
-    : data_(static_cast<std::byte*>(buffer)), type_(type), comm_(comm) {
-  const std::size_t bytes = bytes_of(count, type);
-  if (bytes == 0 || lies_in_a_row(type)) return;
-  packed_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  data_ = packed_.get();
-  parts_.push_back({buffer, count, 0});
-  if (filled) pack(buffer, count, type, data_, comm);
+void Data::pack() const {
+  if (use_ == Use::received) return;
+  for (const Part& part : parts_) pmpi::pack(part.at, part.count, type_, data_ + part.begin, comm_);
 }
-
-template <class Number>
-Received::Received(void* buffer, const BlocksOfMpi<Number>& given, int ranks, MPI_Datatype type,
-                   MPI_Comm comm, bool filled)
-    : type_(type), comm_(comm) {
-  const bool row = lies_in_a_row(type);
-  const InBytes all = to_bytes(given, ranks, type, row, counts_, places_);
-  data_ = static_cast<std::byte*>(buffer) + all.begin;
-  if (row || all.all == 0) return;
-  packed_ = std::make_unique_for_overwrite<std::byte[]>(all.all);
-  data_ = packed_.get();
-  for (int rank = 0; rank < ranks; ++rank) {
-    void* const at = place(static_cast<std::byte*>(buffer), given.places[rank], type);
-    const auto count = static_cast<std::size_t>(given.counts[rank]);
-    const std::size_t begin = places_[static_cast<std::size_t>(rank)];
-    parts_.push_back({at, count, begin});
-    if (filled) pack(at, count, type, data_ + begin, comm);
-  }
-}
-
-void Received::unpack() const {
+void Data::unpack() const {
+  if (use_ == Use::sent) return;
   for (const Part& part : parts_)
     pmpi::unpack(data_ + part.begin, part.at, part.count, type_, comm_);
 }
+void Data::keep_type() {
+  if (parts_.empty()) return;
+  PMPI_Type_dup(type_, &type_);
+  own_type_ = OwnType(type_);
+}
 
-template Sent::Sent(const void*, const BlocksOfMpi<int>&, int, MPI_Datatype, MPI_Comm);
-template Received::Received(void*, const BlocksOfMpi<int>&, int, MPI_Datatype, MPI_Comm, bool);
+template Data::Data(Use, const void*, const BlocksOfMpi<int, int>&, int, MPI_Datatype, MPI_Comm,
+                    bool);
+#if MPI_VERSION >= 4
+template Data::Data(Use, const void*, const BlocksOfMpi<MPI_Count, MPI_Aint>&, int, MPI_Datatype,
+                    MPI_Comm, bool);
+#endif
 
 }  // namespace plait::pmpi

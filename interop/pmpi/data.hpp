@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,59 +28,68 @@ std::optional<Reduced> reduced(MPI_Datatype type, MPI_Op op);
 std::size_t bytes_of(std::size_t count, MPI_Datatype type);
 
 /// Counts and places of blocks, as MPI has them: in elements, and in extents of the type.
-template <class Number>
+template <class Count, class Place>
 struct BlocksOfMpi {
-  const Number* counts;
-  const Number* places;
+  const Count* counts;
+  const Place* places;
 };
 
-/// Data to be sent: where they lie if they lie in a row, else packed.
-class Sent {
+/// Data of a call as bytes in a row: where the program has them if they lie in a row there, else in
+/// memory of its own, from `pack` to `unpack`.
+class Data {
  public:
-  Sent() = default;
-  Sent(const void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm);
-  /// `ranks` blocks: `blocks()` says where they are now, in bytes.
-  template <class Number>
-  Sent(const void* buffer, const BlocksOfMpi<Number>& given, int ranks, MPI_Datatype type,
-       MPI_Comm comm);
+  /// What the call does with them. Data that change are sent and received.
+  enum class Use : std::uint8_t { sent, received, changed };
 
-  const void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
-  Communicator::BlocksOf blocks() const { return {counts_, places_}; }
-
- private:
-  const void* data_ = nullptr;
-  std::size_t bytes_ = 0;
-  std::unique_ptr<std::byte[]> packed_;
-  std::vector<std::size_t> counts_, places_;
-};
-
-/// Room for data: where they are to lie if that is in a row, else in a row until `unpack`.
-class Received {
- public:
-  Received() = default;
-  /// `filled`: what lies there now counts, so it is packed.
-  Received(void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm, bool filled = false);
-  template <class Number>
-  Received(void* buffer, const BlocksOfMpi<Number>& given, int ranks, MPI_Datatype type,
-           MPI_Comm comm, bool filled = false);
+  Data() = default;
+  /// `count` elements. `apart`: in memory of its own although they lie in a row.
+  Data(Use use, const void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm,
+       bool apart = false);
+  /// A block for each of `ranks` ranks: `blocks()` says where they are now, in bytes.
+  template <class Count, class Place>
+  Data(Use use, const void* buffer, const BlocksOfMpi<Count, Place>& given, int ranks,
+       MPI_Datatype type, MPI_Comm comm, bool apart = false);
 
   std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
   Communicator::BlocksOf blocks() const { return {counts_, places_}; }
+  /// Before the call: takes what is sent.
+  void pack() const;
+  /// After the call: puts what was received into its place.
   void unpack() const;
+  /// For calls that don't block: the program may free the type before they end.
+  void keep_type();
 
  private:
   struct Part {
-    void* at;
+    std::byte* at;
     std::size_t count, begin;  // elements, and a place in `packed_`
   };
+  /// Some MPIs' handles are numbers, and none of them is nullptr.
+  class OwnType {
+   public:
+    OwnType() = default;
+    explicit OwnType(MPI_Datatype type) : type_(type) {}
+    OwnType(OwnType&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
+    OwnType& operator=(OwnType&& other) noexcept {
+      std::swap(type_, other.type_);
+      return *this;
+    }
+    ~OwnType();
 
+   private:
+    MPI_Datatype type_ = MPI_DATATYPE_NULL;
+  };
+
+  Use use_ = Use::sent;
   std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
   std::unique_ptr<std::byte[]> packed_;
-  std::vector<Part> parts_;
+  std::vector<Part> parts_;  // of packed data
   std::vector<std::size_t> counts_, places_;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   MPI_Comm comm_ = MPI_COMM_NULL;
+  OwnType own_type_;
 };
 
 }  // namespace plait::pmpi

@@ -13,6 +13,7 @@
 #include "core/backoff.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "interop/pmpi/requests.hpp"
 #include "plait/mpi.hpp"
 
 namespace plait::pmpi {
@@ -21,14 +22,7 @@ thread_local int Below::depth = 0;
 
 namespace {
 
-/// What is kept for a communicator of MPI: Plait's, or why there is none.
-struct Entry {
-  MPI_Comm mpi;
-  Why why = Why::served;
-  std::optional<Communicator> own{};
-};
-
-/// All entries, in the order of their births. MPI_Comm_free and MPI_Finalize remove them, not a
+/// All of them, in the order of their births. MPI_Comm_free and MPI_Finalize remove them, not a
 /// callback of the attribute: MPI may hold a lock then, and Plait's end calls MPI.
 class Entries {
  public:
@@ -37,9 +31,9 @@ class Entries {
     return *entries;
   }
 
-  Entry* find(MPI_Comm comm) {
+  Served* find(MPI_Comm comm) {
     // Most calls are for the communicator of the one before.
-    thread_local Entry* last = nullptr;
+    thread_local Served* last = nullptr;
     thread_local std::uint64_t seen = 0;
     const std::uint64_t now = removed_.load(std::memory_order_acquire);
     if (last != nullptr && seen == now && last->mpi == comm) return last;
@@ -48,26 +42,26 @@ class Entries {
     if (PMPI_Comm_get_attr(comm, key(), &value, &found) != MPI_SUCCESS || found == 0)
       return nullptr;
     seen = now;
-    return last = static_cast<Entry*>(value);
+    return last = static_cast<Served*>(value);
   }
-  Entry* add(std::unique_ptr<Entry> entry) {
-    PMPI_Comm_set_attr(entry->mpi, key(), entry.get());
+  Served* add(std::unique_ptr<Served> served) {
+    PMPI_Comm_set_attr(served->mpi, key(), served.get());
     const std::lock_guard lock(mutex_);
-    return all_.emplace_back(std::move(entry)).get();
+    return all_.emplace_back(std::move(served)).get();
   }
-  std::unique_ptr<Entry> remove(MPI_Comm comm) {
-    Entry* const entry = find(comm);
-    if (entry == nullptr) return nullptr;
+  std::unique_ptr<Served> remove(MPI_Comm comm) {
+    Served* const served = find(comm);
+    if (served == nullptr) return nullptr;
     PMPI_Comm_delete_attr(comm, key());
     const std::lock_guard lock(mutex_);
     removed_.fetch_add(1, std::memory_order_release);
     const auto at = std::find_if(all_.begin(), all_.end(),
-                                 [&](const auto& other) { return other.get() == entry; });
-    std::unique_ptr<Entry> mine = std::move(*at);
+                                 [&](const auto& other) { return other.get() == served; });
+    std::unique_ptr<Served> mine = std::move(*at);
     all_.erase(at);
     return mine;
   }
-  std::vector<std::unique_ptr<Entry>> remove_all() {
+  std::vector<std::unique_ptr<Served>> remove_all() {
     const std::lock_guard lock(mutex_);
     removed_.fetch_add(1, std::memory_order_release);
     return std::exchange(all_, {});
@@ -85,7 +79,7 @@ class Entries {
   }
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Entry>> all_;
+  std::vector<std::unique_ptr<Served>> all_;
   std::atomic<std::uint64_t> removed_ = 0;
 };
 
@@ -101,28 +95,28 @@ bool is_turned_off() {
 }
 
 /// Collective over `comm`.
-std::unique_ptr<Entry> make(MPI_Comm comm) {
-  auto entry = std::make_unique<Entry>(Entry{comm});
+std::unique_ptr<Served> make(MPI_Comm comm) {
+  auto served = std::make_unique<Served>(comm);
   int inter = 0, size = 0;
   PMPI_Comm_test_inter(comm, &inter);
   PMPI_Comm_size(comm, &size);
-  if (inter != 0) entry->why = Why::intercommunicator;
-  else if (size == 1) entry->why = Why::one_rank;
-  if (entry->why != Why::served) return entry;
+  if (inter != 0) served->why = Why::intercommunicator;
+  else if (size == 1) served->why = Why::one_rank;
+  if (served->why != Why::served) return served;
   const int off = is_turned_off() ? 1 : 0;
   int off_anywhere = 0;
   PMPI_Allreduce(&off, &off_anywhere, 1, MPI_INT, MPI_MAX, comm);
   if (off_anywhere != 0) {
-    entry->why = Why::turned_off;
-    return entry;
+    served->why = Why::turned_off;
+    return served;
   }
-  entry->own.emplace(make_communicator(comm, {.backend = BackendKind::host}));
+  served->own.emplace(make_communicator(comm, {.backend = BackendKind::host}));
   static std::once_flag told;
   std::call_once(told, [&] {
-    if (entry->own->rank() == 0)
+    if (served->own->rank() == 0)
       log::info("libplait-pmpi: serves collective calls of MPI on communicators of several ranks");
   });
-  return entry;
+  return served;
 }
 
 /// For MpiProceeds. A probe of a communicator of Plait's own finds nothing, and lets MPI proceed.
@@ -134,11 +128,6 @@ MPI_Comm probed() {
   }();
   return self;
 }
-void let_mpi_proceed() noexcept {
-  int found = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, probed(), &found, MPI_STATUS_IGNORE);
-}
-
 thread_local WhileWaiting::Act act_before = nullptr;
 
 int class_of(const std::exception& error) {
@@ -159,30 +148,35 @@ int class_of(const std::exception& error) {
 
 }  // namespace
 
+void let_mpi_proceed() noexcept {
+  int found = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, probed(), &found, MPI_STATUS_IGNORE);
+}
 MpiProceeds::MpiProceeds() noexcept { act_before = WhileWaiting::set(let_mpi_proceed); }
 MpiProceeds::~MpiProceeds() { WhileWaiting::set(act_before); }
 
-Communicator* served(MPI_Comm comm, Why& why) {
-  Entry* entry = comm == MPI_COMM_NULL ? nullptr : Entries::instance().find(comm);
-  if (entry == nullptr) {
-    why = Why::intercommunicator;
-    if (comm == MPI_COMM_NULL) return nullptr;  // MPI says what is wrong
-    const Below below;
-    entry = Entries::instance().add(make(comm));
-  }
-  why = entry->why;
-  return entry->own ? &*entry->own : nullptr;
+Served* Served::find(MPI_Comm comm) {
+  return comm == MPI_COMM_NULL ? nullptr : Entries::instance().find(comm);
+}
+Served* Served::find_or_make(MPI_Comm comm) {
+  Served* const found = find(comm);
+  if (found != nullptr || comm == MPI_COMM_NULL) return found;
+  const Below below;
+  return Entries::instance().add(make(comm));
 }
 
-void forget(MPI_Comm comm) noexcept {
+void Served::forget(MPI_Comm comm) noexcept {
   if (comm == MPI_COMM_NULL || Below::is_here()) return;
   const Below below;
-  Entries::instance().remove(comm);
+  const MpiProceeds proceeds;
+  if (const auto served = Entries::instance().remove(comm)) Requests::instance().settle(*served);
 }
-void forget_all() noexcept {
+void Served::forget_all() noexcept {
   const Below below;
-  auto all = Entries::instance().remove_all();
-  while (!all.empty()) all.pop_back();  // the youngest first, as they would be freed
+  const MpiProceeds proceeds;
+  // The youngest first, as they would be freed.
+  for (auto all = Entries::instance().remove_all(); !all.empty(); all.pop_back())
+    Requests::instance().settle(*all.back());
 }
 
 int raise(MPI_Comm comm, const std::exception& error) noexcept {

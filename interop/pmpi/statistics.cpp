@@ -13,8 +13,9 @@
 namespace plait::pmpi {
 namespace {
 
+constexpr std::size_t forms = 3;
 constexpr std::array names = {
-#define PLAIT_NAME(NAME) "MPI_" #NAME,
+#define PLAIT_NAME(NAME, INAME) "MPI_" #NAME, "MPI_" #INAME, "MPI_" #NAME "_init",
     PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)
 #undef PLAIT_NAME
 };
@@ -22,6 +23,7 @@ constexpr std::array reasons = {"served",
                                 "PLAIT_PMPI=off",
                                 "one rank",
                                 "an intercommunicator",
+                                "before the communicator's first call that may wait",
                                 "a type or an operation that Plait lacks",
                                 "failed"};
 
@@ -34,7 +36,8 @@ std::array<Counted, names.size()> all;
 }  // namespace
 
 void Tally::was(Why why) noexcept {
-  Counted& counted = all[static_cast<std::size_t>(function_)];
+  Counted& counted =
+      all[static_cast<std::size_t>(function_) * forms + static_cast<std::size_t>(form_)];
   counted.calls[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   if (why != Why::served) return;
   const auto taken = std::chrono::steady_clock::now() - start_;

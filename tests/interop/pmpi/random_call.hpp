@@ -13,24 +13,32 @@
 #include <numeric>
 #include <vector>
 
+#include "interop/pmpi/forms.hpp"
 #include "interop/pmpi/statistics.hpp"
 #include "support/data.hpp"
 
 namespace plait::test {
 
-/// The functions of one side.
+// NOLINTBEGIN(bugprone-macro-parentheses): names are declared
+/// The functions of one side, and one form.
 struct Mpi {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): NAME is declared
-#define PLAIT_NAME(NAME) decltype(&PMPI_##NAME) NAME;
+#define PLAIT_NAME(NAME, INAME) decltype(&PMPI_##NAME) NAME;
   PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)
 #undef PLAIT_NAME
 };
-#define PLAIT_NAME(NAME) MPI_##NAME,
+#define PLAIT_NAME(NAME, INAME) MPI_##NAME,
 inline const Mpi own{PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)};
 #undef PLAIT_NAME
-#define PLAIT_NAME(NAME) PMPI_##NAME,
+#define PLAIT_NAME(NAME, INAME) Ended<&MPI_##INAME, decltype(&PMPI_##NAME)>::call,
+inline const Mpi own_nonblocking{PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)};
+#undef PLAIT_NAME
+#define PLAIT_NAME(NAME, INAME) Started<&PLAIT_INIT(NAME), decltype(&PMPI_##NAME)>::call,
+inline const Mpi own_persistent{PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)};
+#undef PLAIT_NAME
+#define PLAIT_NAME(NAME, INAME) PMPI_##NAME,
 inline const Mpi below{PLAIT_PMPI_FUNCTIONS(PLAIT_NAME)};
 #undef PLAIT_NAME
+// NOLINTEND(bugprone-macro-parentheses)
 
 using Ints = std::vector<int>;
 
@@ -169,6 +177,10 @@ class Draw {
     std::size_t all = 0;              // spans
   };
 
+  const Mpi& mine() const {
+    const Mpi* const forms[] = {&own, &own_nonblocking, &own_persistent};
+    return *forms[same(12) % 3];
+  }
   static std::size_t size(int count) { return static_cast<std::size_t>(count); }
   std::uint64_t same(std::uint64_t what) const { return hash(number_, 1000, what); }
   std::uint64_t of_rank(std::uint64_t what) const { return hash(number_, size(rank_), what); }
@@ -198,7 +210,10 @@ class Draw {
   void moves_blocks() {
     // What rank a sends to rank b is drawn from both, so each knows it.
     const auto between = [&](int a, int b) {
-      const std::uint64_t h = hash(number_ + 77, size(a), size(b));
+      const auto [first, last] = std::minmax(a, b);
+      // In place, both send each other as much.
+      const std::uint64_t h = in_place_ ? hash(number_ + 77, size(first), size(last))
+                                        : hash(number_ + 77, size(a), size(b));
       return h % 4 == 0 ? 0 : static_cast<int>(h / 4 % (size(n_) + 1));
     };
     // Open MPI 4 multiplies the counts of one side with the type of the other to choose an
@@ -249,14 +264,14 @@ class Draw {
                    c = times(from.counts, received_), d = times(from.places, received_);
         return compare(to.all * sent_.span, from.all * received_.span,
                        [&](const Mpi& mpi, const int* send, int* recv) {
-                         return mpi.Alltoallv(send, a.data(), b.data(), sent_.type, recv, c.data(),
-                                              d.data(), received_.type, comm_);
+                         return mpi.Alltoallv(given(send), a.data(), b.data(), sent_.type, recv,
+                                              c.data(), d.data(), received_.type, comm_);
                        });
       }
     }
   }
 
-  void mpi_barrier() { EXPECT_EQ(own.Barrier(comm_), MPI_SUCCESS); }
+  void mpi_barrier() { EXPECT_EQ(mine().Barrier(comm_), MPI_SUCCESS); }
 
   /// `call(side, send, recv)` of both sides: the same buffers afterwards, gaps included.
   template <class F>
@@ -267,7 +282,8 @@ class Draw {
         sends[side].push_back(static_cast<int>(of_rank(100 + i)));
       for (std::size_t i = 0; i < recv_ints; ++i)
         receives[side].push_back(static_cast<int>(of_rank(900000 + i)));
-      const int status = call(side == 0 ? own : below, sends[side].data(), receives[side].data());
+      const int status =
+          call(side == 0 ? mine() : below, sends[side].data(), receives[side].data());
       ASSERT_EQ(status, MPI_SUCCESS) << what();
     }
     ASSERT_EQ(sends[0], sends[1]) << what();
@@ -323,8 +339,8 @@ class Draw {
         sends[side].push_back(static_cast<T>(value(i)));
         receives[side].push_back(static_cast<T>(value(i + 500000)));
       }
-      const int status =
-          call(side == 0 ? own : below, given(sends[side].data()), receives[side].data(), type, op);
+      const int status = call(side == 0 ? mine() : below, given(sends[side].data()),
+                              receives[side].data(), type, op);
       ASSERT_EQ(status, MPI_SUCCESS) << what();
     }
     // In place, a reduce-scatter leaves the rest of its buffer in any state.
@@ -340,9 +356,10 @@ class Draw {
   }
 
   std::string what() const {
-    return fmt::format("call {}, kind {} {} {} {}, n {}, rank {} of {}, root {}, in place {}",
-                       number_, same(0) % 16, same(9) % 4, same(10) % 6, same(11) % 20, n_, rank_,
-                       ranks_, root_, in_place_);
+    return fmt::format(
+        "call {}, form {} kind {} {} {} {}, n {}, rank {} of {}, root {}, in place {}", number_,
+        same(12) % 3, same(0) % 16, same(9) % 4, same(10) % 6, same(11) % 20, n_, rank_, ranks_,
+        root_, in_place_);
   }
 
   std::uint64_t number_;

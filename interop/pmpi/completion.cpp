@@ -1,0 +1,207 @@
+// MPI's functions that begin and end calls that don't block, in front of those of the MPI below.
+// Arrays may hold requests of both. Plait's calls proceed by themselves; MPI's in these functions.
+#include <mpi.h>
+
+#include "core/backoff.hpp"
+#include "interop/pmpi/requests.hpp"
+
+namespace plait::pmpi {
+namespace {
+
+Requests& requests() { return Requests::instance(); }
+
+/// A call of Plait's that this request stands for, or null. One that is not under way is no
+/// business of these functions: MPI knows what it says of an inactive request.
+Request* under_way(MPI_Request handle) {
+  if (requests().none() || handle == MPI_REQUEST_NULL) return nullptr;
+  Request* const request = requests().find(handle);
+  return request != nullptr && request->is_under_way() ? request : nullptr;
+}
+
+/// Waits. The request is null afterwards, or inactive if it is persistent.
+int end(Request& request, MPI_Request& handle) {
+  const int status = request.end();
+  if (!request.is_persistent()) requests().remove(handle);
+  return status;
+}
+
+/// What MPI says of requests that are null or inactive.
+void set_empty(MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+}
+MPI_Status* at(MPI_Status* statuses, int i) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + i;
+}
+
+/// Where some of Plait's calls are under way, there is one that is done, none that is, or none.
+enum class Found : std::uint8_t { done, under_way, nothing };
+template <class End>
+Found find(int count, MPI_Request handles[], const End& end_if_done) {
+  Found found = Found::nothing;
+  for (int i = 0; i < count; ++i) {
+    Request* const request = under_way(handles[i]);
+    if (request == nullptr) continue;
+    if (!request->is_done()) found = found == Found::nothing ? Found::under_way : found;
+    else if (found = Found::done; !end_if_done(*request, i)) return found;
+  }
+  return found;
+}
+
+/// MPI_Testany, and whether a call of Plait's is under way, which MPI doesn't see.
+int test_any(int count, MPI_Request handles[], int* index, int* flag, MPI_Status* status,
+             bool& waits) {
+  int result = MPI_SUCCESS;
+  const Found found = find(count, handles, [&](Request& request, int i) {
+    result = end(request, handles[i]);
+    set_empty(status);
+    *index = i;
+    *flag = 1;
+    return false;
+  });
+  waits = found == Found::under_way;
+  if (found == Found::done) return result;
+  result = PMPI_Testany(count, handles, index, flag, status);
+  if (waits && *flag != 0 && *index == MPI_UNDEFINED) *flag = 0;
+  return result;
+}
+
+/// MPI_Testsome likewise. `*number`: MPI_UNDEFINED if nothing is under way.
+int test_some(int count, MPI_Request handles[], int* number, int indices[], MPI_Status statuses[]) {
+  int result = MPI_SUCCESS, own = 0;
+  const Found found = find(count, handles, [&](Request& request, int i) {
+    const int error = end(request, handles[i]);
+    set_empty(at(statuses, own));
+    if (statuses != MPI_STATUSES_IGNORE) statuses[own].MPI_ERROR = error;
+    if (error != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
+    indices[own++] = i;
+    return true;
+  });
+  const int below = PMPI_Testsome(count, handles, number, indices + own, at(statuses, own));
+  if (*number != MPI_UNDEFINED) *number += own;
+  else if (found != Found::nothing) *number = own;
+  return below != MPI_SUCCESS ? below : result;
+}
+
+Backoff pauses() { return Backoff({.spins = 100, .sleep = std::chrono::microseconds(20)}); }
+
+}  // namespace
+}  // namespace plait::pmpi
+
+using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
+using namespace plait::pmpi;  // NOLINT(google-build-using-namespace)
+
+int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
+  Request* const request = under_way(*handle);
+  if (request == nullptr) return PMPI_Wait(handle, status);
+  set_empty(status);
+  return end(*request, *handle);
+}
+int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
+  Request* const request = under_way(*handle);
+  if (request == nullptr) return PMPI_Test(handle, flag, status);
+  *flag = request->is_done() ? 1 : 0;
+  if (*flag != 0) return MPI_Wait(handle, status);
+  let_mpi_proceed();
+  return MPI_SUCCESS;
+}
+int MPI_Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
+  Request* const request = under_way(handle);
+  if (request == nullptr) return PMPI_Request_get_status(handle, flag, status);
+  *flag = request->is_done() ? 1 : 0;
+  if (*flag != 0) set_empty(status);
+  else let_mpi_proceed();
+  return MPI_SUCCESS;
+}
+
+int MPI_Waitall(int count, MPI_Request handles[], MPI_Status statuses[]) {
+  if (requests().none()) return PMPI_Waitall(count, handles, statuses);
+  std::vector<std::pair<int, int>> errors;
+  for (int i = 0; i < count; ++i)
+    if (Request* const request = under_way(handles[i]))
+      if (const int error = end(*request, handles[i]); error != MPI_SUCCESS)
+        errors.emplace_back(i, error);
+  const int below = PMPI_Waitall(count, handles, statuses);
+  if (errors.empty()) return below;
+  for (int i = 0; i < count && statuses != MPI_STATUSES_IGNORE && below == MPI_SUCCESS; ++i)
+    statuses[i].MPI_ERROR = MPI_SUCCESS;
+  for (const auto& [i, error] : errors)
+    if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = error;
+  return MPI_ERR_IN_STATUS;
+}
+int MPI_Testall(int count, MPI_Request handles[], int* flag, MPI_Status statuses[]) {
+  if (requests().none()) return PMPI_Testall(count, handles, flag, statuses);
+  bool all_done = true;
+  for (int i = 0; i < count; ++i)
+    if (Request* const request = under_way(handles[i])) all_done = all_done && request->is_done();
+  *flag = 0;
+  if (!all_done) return let_mpi_proceed(), MPI_SUCCESS;
+  // Ends none of MPI's unless all are done.
+  if (const int below = PMPI_Testall(count, handles, flag, statuses);
+      below != MPI_SUCCESS || *flag == 0)
+    return below;
+  return MPI_Waitall(count, handles, MPI_STATUSES_IGNORE);
+}
+
+int MPI_Testany(int count, MPI_Request handles[], int* index, int* flag, MPI_Status* status) {
+  if (requests().none()) return PMPI_Testany(count, handles, index, flag, status);
+  bool waits = false;
+  return test_any(count, handles, index, flag, status, waits);
+}
+int MPI_Waitany(int count, MPI_Request handles[], int* index, MPI_Status* status) {
+  if (requests().none()) return PMPI_Waitany(count, handles, index, status);
+  for (Backoff wait = pauses();; wait.pause()) {
+    int flag = 0;
+    bool waits = false;
+    const int result = test_any(count, handles, index, &flag, status, waits);
+    if (result != MPI_SUCCESS || flag != 0) return result;
+    if (!waits) return PMPI_Waitany(count, handles, index, status);
+  }
+}
+int MPI_Testsome(int count, MPI_Request handles[], int* number, int indices[],
+                 MPI_Status statuses[]) {
+  if (requests().none()) return PMPI_Testsome(count, handles, number, indices, statuses);
+  return test_some(count, handles, number, indices, statuses);
+}
+int MPI_Waitsome(int count, MPI_Request handles[], int* number, int indices[],
+                 MPI_Status statuses[]) {
+  if (requests().none()) return PMPI_Waitsome(count, handles, number, indices, statuses);
+  for (Backoff wait = pauses();; wait.pause())
+    if (const int result = test_some(count, handles, number, indices, statuses);
+        result != MPI_SUCCESS || *number != 0)
+      return result;
+}
+
+int MPI_Start(MPI_Request* handle) {
+  Request* const request = requests().none() ? nullptr : requests().find(*handle);
+  if (request == nullptr) return PMPI_Start(handle);
+  Tally tally(request->function(), Form::persistent);
+  try {
+    const Below below;
+    const MpiProceeds proceeds;
+    request->begin();
+    tally.was(Why::served);
+    return MPI_SUCCESS;
+  } catch (const std::exception& error) {
+    tally.was(Why::failed);
+    const Served* const served = request->served();
+    return raise(served == nullptr ? MPI_COMM_SELF : served->mpi, error);
+  }
+}
+int MPI_Startall(int count, MPI_Request handles[]) {
+  if (requests().none()) return PMPI_Startall(count, handles);
+  for (int i = 0; i < count; ++i)
+    if (const int status = MPI_Start(&handles[i]); status != MPI_SUCCESS) return status;
+  return MPI_SUCCESS;
+}
+int MPI_Request_free(MPI_Request* handle) {
+  Request* const request =
+      requests().none() || *handle == MPI_REQUEST_NULL ? nullptr : requests().find(*handle);
+  if (request == nullptr) return PMPI_Request_free(handle);
+  const int status = request->end();
+  requests().remove(*handle);
+  return status;
+}
