@@ -45,7 +45,7 @@ class EndOfMpi {
   /// MPI_Finalize first deletes the attributes of MPI_COMM_SELF, and this one's delete function may
   /// use MPI.
   static void attach() {
-    const auto on_delete = [](MPI_Comm, int, void*, void*) {
+    const auto on_delete = [](MPI_Comm, int, void*, void*) -> int {
       instance().run();
       return MPI_SUCCESS;
     };

@@ -17,7 +17,7 @@ extern "C" {
  * defaults. */
 plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_comm* comm);
 /** The same for a communicator as Fortran has it: an integer, or `comm%MPI_VAL` of mpi_f08. */
-plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm);
+plait_status plait_comm_create_fortran(int mpi, const plait_config* config, plait_comm* comm);
 
 /** The peer of a message that MPI names by `rank`, such as a result of MPI_Cart_shift:
  * PLAIT_PROC_NULL for MPI_PROC_NULL, whose value differs between implementations (-2 in Open MPI,

@@ -16,7 +16,13 @@ plait_status plait_comm_create(MPI_Comm mpi, const plait_config* config, plait_c
   });
 }
 
-plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config, plait_comm* comm) {
+#if MPI_VERSION >= 5
+constexpr auto from_fortran = MPI_Comm_fromint;
+#else
+constexpr auto from_fortran = MPI_Comm_f2c;
+#endif
+
+plait_status plait_comm_create_fortran(int mpi, const plait_config* config, plait_comm* comm) {
   constexpr const char* call = "plait_comm_create_fortran";
   return create(call, config, comm, [&](const CommunicatorOptions& options) {
     int initialized = 0, finalized = 0;
@@ -32,7 +38,7 @@ plait_status plait_comm_create_fortran(MPI_Fint mpi, const plait_config* config,
     if (finalized != 0)
       throw Error(ErrorCode::bootstrap,
                   fmt::format("{}: MPI is already finalised in this process", call));
-    return make_communicator(MPI_Comm_f2c(mpi), options);
+    return make_communicator(from_fortran(mpi), options);
   });
 }
 

@@ -2,6 +2,8 @@
 // Arrays may hold requests of both. Plait's calls proceed by themselves; MPI's in these functions.
 #include <mpi.h>
 
+#include <thread>
+
 #include "core/backoff.hpp"
 #include "interop/pmpi/requests.hpp"
 
@@ -10,13 +12,39 @@ namespace {
 
 Requests& requests() { return Requests::instance(); }
 
-/// A call of Plait's that this request stands for, or null. One that is not under way is no
-/// business of these functions: MPI knows what it says of an inactive request.
+/// Plait's request behind this one, or null.
+Request* own(MPI_Request handle) {
+  return requests().none() || handle == MPI_REQUEST_NULL ? nullptr : requests().find(handle);
+}
 Request* under_way(MPI_Request handle) {
-  if (requests().none() || handle == MPI_REQUEST_NULL) return nullptr;
-  Request* const request = requests().find(handle);
+  Request* const request = own(handle);
   return request != nullptr && request->is_under_way() ? request : nullptr;
 }
+
+/// An array as MPI gets it: without Plait's requests. Intel's MPI 2021.19 takes an inactive request
+/// that receives from MPI_PROC_NULL for one that is done.
+class OfMpi {
+ public:
+  OfMpi(int count, MPI_Request handles[])
+      : handles_(handles), all_(handles, handles + count), is_own_(all_.size()) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      is_own_[i] = own(all_[i]) != nullptr;
+      if (is_own_[i]) all_[i] = MPI_REQUEST_NULL;
+    }
+  }
+  ~OfMpi() {
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (!is_own_[i]) handles_[i] = all_[i];
+  }
+  OfMpi(const OfMpi&) = delete;
+  OfMpi& operator=(const OfMpi&) = delete;
+  MPI_Request* data() { return all_.data(); }
+
+ private:
+  MPI_Request* handles_;
+  std::vector<MPI_Request> all_;
+  std::vector<bool> is_own_;
+};
 
 /// Waits. The request is null afterwards, or inactive if it is persistent.
 int end(Request& request, MPI_Request& handle) {
@@ -64,26 +92,34 @@ int test_any(int count, MPI_Request handles[], int* index, int* flag, MPI_Status
   });
   waits = found == Found::under_way;
   if (found == Found::done) return result;
-  result = PMPI_Testany(count, handles, index, flag, status);
+  result = PMPI_Testany(count, OfMpi(count, handles).data(), index, flag, status);
   if (waits && *flag != 0 && *index == MPI_UNDEFINED) *flag = 0;
   return result;
 }
 
 /// MPI_Testsome likewise. `*number`: MPI_UNDEFINED if nothing is under way.
 int test_some(int count, MPI_Request handles[], int* number, int indices[], MPI_Status statuses[]) {
-  int result = MPI_SUCCESS, own = 0;
+  int result = MPI_SUCCESS, ended = 0;
   const Found found = find(count, handles, [&](Request& request, int i) {
     const int error = end(request, handles[i]);
-    set_empty(at(statuses, own));
-    if (statuses != MPI_STATUSES_IGNORE) statuses[own].MPI_ERROR = error;
+    set_empty(at(statuses, ended));
+    if (statuses != MPI_STATUSES_IGNORE) statuses[ended].MPI_ERROR = error;
     if (error != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
-    indices[own++] = i;
+    indices[ended++] = i;
     return true;
   });
-  const int below = PMPI_Testsome(count, handles, number, indices + own, at(statuses, own));
-  if (*number != MPI_UNDEFINED) *number += own;
-  else if (found != Found::nothing) *number = own;
+  const int below = PMPI_Testsome(count, OfMpi(count, handles).data(), number, indices + ended,
+                                  at(statuses, ended));
+  if (*number != MPI_UNDEFINED) *number += ended;
+  else if (found != Found::nothing) *number = ended;
   return below != MPI_SUCCESS ? below : result;
+}
+
+/// After a test that found nothing. The thread that makes Plait's calls may wait for this core.
+int not_yet() {
+  let_mpi_proceed();
+  std::this_thread::yield();
+  return MPI_SUCCESS;
 }
 
 Backoff pauses() { return Backoff({.spins = 100, .sleep = std::chrono::microseconds(20)}); }
@@ -95,25 +131,24 @@ using namespace plait;  // NOLINT(google-build-using-namespace): the functions b
 using namespace plait::pmpi;  // NOLINT(google-build-using-namespace)
 
 int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
-  Request* const request = under_way(*handle);
+  Request* const request = own(*handle);
   if (request == nullptr) return PMPI_Wait(handle, status);
   set_empty(status);
-  return end(*request, *handle);
+  return request->is_under_way() ? end(*request, *handle) : MPI_SUCCESS;
 }
 int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
-  Request* const request = under_way(*handle);
+  Request* const request = own(*handle);
   if (request == nullptr) return PMPI_Test(handle, flag, status);
-  *flag = request->is_done() ? 1 : 0;
+  *flag = !request->is_under_way() || request->is_done() ? 1 : 0;
   if (*flag != 0) return MPI_Wait(handle, status);
-  let_mpi_proceed();
-  return MPI_SUCCESS;
+  return not_yet();
 }
 int MPI_Request_get_status(MPI_Request handle, int* flag, MPI_Status* status) {
-  Request* const request = under_way(handle);
+  Request* const request = own(handle);
   if (request == nullptr) return PMPI_Request_get_status(handle, flag, status);
-  *flag = request->is_done() ? 1 : 0;
-  if (*flag != 0) set_empty(status);
-  else let_mpi_proceed();
+  *flag = !request->is_under_way() || request->is_done() ? 1 : 0;
+  if (*flag == 0) return not_yet();
+  set_empty(status);
   return MPI_SUCCESS;
 }
 
@@ -124,7 +159,7 @@ int MPI_Waitall(int count, MPI_Request handles[], MPI_Status statuses[]) {
     if (Request* const request = under_way(handles[i]))
       if (const int error = end(*request, handles[i]); error != MPI_SUCCESS)
         errors.emplace_back(i, error);
-  const int below = PMPI_Waitall(count, handles, statuses);
+  const int below = PMPI_Waitall(count, OfMpi(count, handles).data(), statuses);
   if (errors.empty()) return below;
   for (int i = 0; i < count && statuses != MPI_STATUSES_IGNORE && below == MPI_SUCCESS; ++i)
     statuses[i].MPI_ERROR = MPI_SUCCESS;
@@ -138,9 +173,9 @@ int MPI_Testall(int count, MPI_Request handles[], int* flag, MPI_Status statuses
   for (int i = 0; i < count; ++i)
     if (Request* const request = under_way(handles[i])) all_done = all_done && request->is_done();
   *flag = 0;
-  if (!all_done) return let_mpi_proceed(), MPI_SUCCESS;
+  if (!all_done) return not_yet();
   // Ends none of MPI's unless all are done.
-  if (const int below = PMPI_Testall(count, handles, flag, statuses);
+  if (const int below = PMPI_Testall(count, OfMpi(count, handles).data(), flag, statuses);
       below != MPI_SUCCESS || *flag == 0)
     return below;
   return MPI_Waitall(count, handles, MPI_STATUSES_IGNORE);
@@ -158,7 +193,7 @@ int MPI_Waitany(int count, MPI_Request handles[], int* index, MPI_Status* status
     bool waits = false;
     const int result = test_any(count, handles, index, &flag, status, waits);
     if (result != MPI_SUCCESS || flag != 0) return result;
-    if (!waits) return PMPI_Waitany(count, handles, index, status);
+    if (!waits) return PMPI_Waitany(count, OfMpi(count, handles).data(), index, status);
   }
 }
 int MPI_Testsome(int count, MPI_Request handles[], int* number, int indices[],
@@ -176,7 +211,7 @@ int MPI_Waitsome(int count, MPI_Request handles[], int* number, int indices[],
 }
 
 int MPI_Start(MPI_Request* handle) {
-  Request* const request = requests().none() ? nullptr : requests().find(*handle);
+  Request* const request = own(*handle);
   if (request == nullptr) return PMPI_Start(handle);
   Tally tally(request->function(), Form::persistent);
   try {
@@ -198,8 +233,7 @@ int MPI_Startall(int count, MPI_Request handles[]) {
   return MPI_SUCCESS;
 }
 int MPI_Request_free(MPI_Request* handle) {
-  Request* const request =
-      requests().none() || *handle == MPI_REQUEST_NULL ? nullptr : requests().find(*handle);
+  Request* const request = own(*handle);
   if (request == nullptr) return PMPI_Request_free(handle);
   const int status = request->end();
   requests().remove(*handle);

@@ -9,11 +9,11 @@ void Request::begin() {
   if (served_ == nullptr)
     throw Error(ErrorCode::invalid_argument, "MPI_Start: the communicator was freed");
   Served& on = *served_;
-  if (!on.stream) on.stream.emplace(on.own->create_stream());
-  if (!reached_) reached_.emplace(on.own->create_event());
-  operation_->begin(*on.own, How{*on.stream, at_once});
+  if (!on.stream) on.stream.emplace(on.later->create_stream());
+  if (!reached_) reached_.emplace(on.later->create_event());
+  operation_->begin(*on.later, How{*on.stream, at_once});
   reached_->record(*on.stream);
-  on.under_way.fetch_add(1, std::memory_order_release);
+  on.last_begun.store(this, std::memory_order_relaxed);
   under_way_ = true;
 }
 
@@ -22,17 +22,29 @@ bool Request::is_done() {
   return served_ == nullptr || reached_->test();
 }
 
+/// The last call's task runs on this thread, unless another one may be in a call of this
+/// communicator.
+void Request::wait() {
+  static const bool is_alone = [] {
+    int level = MPI_THREAD_MULTIPLE;
+    PMPI_Query_thread(&level);
+    return level != MPI_THREAD_MULTIPLE;
+  }();
+  const bool is_last = served_->last_begun.load(std::memory_order_relaxed) == this;
+  if (is_alone && is_last) served_->later->synchronize(*served_->stream);
+  else reached_->synchronize();
+}
+
 int Request::end() noexcept {
   const std::lock_guard lock(mutex_);
   if (!under_way_) return MPI_SUCCESS;
   under_way_ = false;
   if (served_ == nullptr) return std::exchange(result_, MPI_SUCCESS);
-  served_->under_way.fetch_sub(1, std::memory_order_release);
   try {
     const Below below;
     const MpiProceeds proceeds;
-    reached_->synchronize();
-    if (const auto error = served_->own->async_error()) throw Error(*error);
+    wait();
+    if (const auto error = served_->later->async_error()) throw Error(*error);
     operation_->end();
     return MPI_SUCCESS;
   } catch (const std::exception& error) {

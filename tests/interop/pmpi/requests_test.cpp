@@ -20,10 +20,14 @@ struct World {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
   }
 };
-/// A duplicate of the world that has made a call that waits, so Plait serves it.
+/// A duplicate of the world that has made a call that doesn't block, and then one that does, so
+/// Plait serves both.
 MPI_Comm served() {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Barrier(comm);
   return comm;
 }
