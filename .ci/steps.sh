@@ -87,8 +87,9 @@ columns() {
 }
 
 # Weight is paid by all who come later. Whoever needs more raises these, and says for what: last for
-# leaders and checksums between nodes, what a launch and a signal cost, MPI programs as they are.
-readonly lines_of_code=80000 lines_of_tests=58200 lines_of_a_file=400 bytes_of_host_text=4500000
+# leaders and checksums between nodes, what a launch and a signal cost, MPI programs as they are,
+# calls that run on the thread that waits for them.
+readonly lines_of_code=80000 lines_of_tests=58200 lines_of_a_file=400 bytes_of_host_text=4520000
 weight() {
   sources '*.hpp' '*.h' '*.c' '*.cpp' '*.cu' '*.cuh' '*.hip' '*.in' '*.f90' | xargs -r wc -l |
     awk -v code=$lines_of_code -v tests=$lines_of_tests -v most=$lines_of_a_file '

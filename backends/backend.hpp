@@ -296,8 +296,7 @@ class Backend {
   virtual bool is_done(NativeStream stream) = 0;
   virtual void synchronize_device() = 0;
   virtual bool is_capturing(NativeStream stream) = 0;
-  /// Whether a stream that waits for an event of a captured stream joins that capture until it
-  /// ends.
+  /// Whether a stream that waits for a captured stream's event joins that capture until it ends.
   virtual bool captures_spread() const noexcept = 0;
   /// Where captures spread: a number that distinguishes the capture of `stream`, which must be
   /// being captured, from other captures, also earlier ones.
@@ -321,6 +320,11 @@ class Backend {
   /// arguments have, if it does not read the rest; the memory has the whole size.
   virtual void launch(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
                       const Watch& watch, NativeStream stream) = 0;
+  /// The same and `synchronize`, if they are quicker together, on an idle stream. False: neither.
+  virtual bool launch_and_wait(KernelHandle /*kernel*/, LaunchShape /*shape*/, const void* /*args*/,
+                               std::size_t /*bytes*/, const Watch& /*watch*/, NativeStream) {
+    return false;
+  }
   /// The share of the device that a launch with these arguments occupies while all of its blocks
   /// run. If it is more than 1, the blocks can't all run at once. 0 where launches do not take
   /// places from each other.

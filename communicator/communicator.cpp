@@ -43,12 +43,13 @@ class Communicator::Inside {
   /// Sends and receives these messages.
   void send(std::string_view what, DataType type, std::span<const MessageEnd> ends,
             StreamRef stream, const CallOptions& options, const CallByAll* by_all = nullptr) const {
-    state_.messages.call(what,
-                         {.call = {.collective = Collective::send_recv, .type = type},
-                          .ends = ends,
-                          .options = options},
-                         stream, by_all);
-    end(stream, options);
+    const bool has_ended =
+        state_.messages.call(what,
+                             {.call = {.collective = Collective::send_recv, .type = type},
+                              .ends = ends,
+                              .options = options},
+                             stream, by_all);
+    if (!has_ended) end(stream, options);
   }
   /// The end of a call. In a group, one that blocks has been refused.
   void end(StreamRef stream, const CallOptions& options) const {
@@ -175,8 +176,9 @@ void Communicator::enqueue(const Call& call, const void* send, void* recv, Strea
                      (rank() + size() - 1) % size(), call.type, stream, symmetric);
   }
   const Inside own(*this, name_of(call.collective));
-  own->collectives.call({.call = call, .send = send, .recv = recv, .options = options}, stream);
-  own.end(stream, options);
+  if (!own->collectives.call({.call = call, .send = send, .recv = recv, .options = options},
+                             stream))
+    own.end(stream, options);
 }
 
 void Communicator::reduce_on_host(Collective collective, const void* send, void* recv,

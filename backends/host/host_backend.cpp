@@ -282,6 +282,17 @@ class HostBackend final : public Backend {
     launch.watch.spins = spins_;
     at(stream).push(launch, args, bytes);
   }
+  bool launch_and_wait(KernelHandle kernel, LaunchShape shape, const void* args, std::size_t bytes,
+                       const Watch& watch, NativeStream stream) override {
+    return at(stream).run([&](HostStream& running) {
+      alignas(Launch) std::byte memory[sizeof(Launch) + max_kernel_args];
+      Launch* const launch =
+          new (memory) Launch{*static_cast<const HostKernel*>(kernel), shape, watch};
+      launch->watch.spins = spins_;
+      std::memcpy(launch->args(), args, bytes);
+      running.pool().run(*launch);
+    });
+  }
   /// Launches take no places from each other, because each stream has its own threads.
   double share(KernelHandle, LaunchShape, const void*) override { return 0; }
   void load_kernels() override {}  // the process contains them

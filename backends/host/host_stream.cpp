@@ -138,6 +138,12 @@ void HostStream::run_front(Lock& lock) {
   lock.lock();
   queue_.pop();
   if (failure && !failure_) failure_ = std::move(failure);
+  end_task();
+}
+
+/// With the lock.
+void HostStream::end_task() {
+  StreamProgress& progress = *progress_;
   progress.running_ = false;
   if (queue_.empty()) progress.hurried_ = false;
   const std::uint64_t done = progress.done_.load(std::memory_order_relaxed) + 1;
@@ -145,6 +151,21 @@ void HostStream::run_front(Lock& lock) {
   if (done < progress.awaited_) return;
   progress.awaited_ = StreamProgress::no_waiter;  // a thread that waits for more sets it again
   progress.reached_.notify_all();
+}
+
+bool HostStream::begin_run() {
+  StreamProgress& progress = *progress_;
+  const Lock lock(progress.mutex_);
+  if (is_capturing() || progress.running_ || !queue_.empty() || failure_) return false;
+  progress.running_ = true;
+  waited_ = progress.pushed_.load(std::memory_order_relaxed) + 1;
+  progress.pushed_.store(waited_, std::memory_order_release);
+  return true;
+}
+void HostStream::end_run() {
+  const Lock lock(progress_->mutex_);
+  end_task();
+  if (!queue_.empty()) progress_->hurry();  // as at the end of `drain`
 }
 
 void HostStream::work() {

@@ -90,6 +90,21 @@ class HostStream {
   }
   /// Appends a launch with a copy of `bytes` bytes of arguments.
   void push(const Launch& launch, const void* args, std::size_t bytes);
+  /// Runs a task on this thread, if the stream is idle and is not being captured, as `push` and
+  /// `synchronize` would, and throws what it throws. False: it has done nothing.
+  template <class F>
+  bool run(F&& task) {
+    if (!begin_run()) return false;
+    std::exception_ptr failure;
+    try {
+      std::forward<F>(task)(*this);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    end_run();
+    if (failure) std::rethrow_exception(failure);
+    return true;
+  }
   /// Returns when all tasks pushed so far have run. Runs them itself if the stream's thread does
   /// not. Rethrows the first exception of a task since the last call.
   void synchronize();
@@ -133,6 +148,9 @@ class HostStream {
   void work();
   void look(Lock& lock);
   void run_front(Lock& lock);
+  void end_task();
+  bool begin_run();
+  void end_run();
   void drain(Lock& lock);
 
   // The lock of `progress_` guards these members unless noted otherwise.

@@ -112,14 +112,21 @@ void CallPath::submit(GroupPlan& plan, const LearnedCall& learned) {
   keep(*learned.known, *learned.request, plan);
 }
 
-void CallPath::launch_again(const KnownCall& known, NativeStream stream) {
+bool CallPath::launch_again(const KnownCall& known, NativeStream stream, bool waits) {
+  bool has_ended = false;
   faults_.must_enqueue([&] {
     const std::uint64_t number = publisher_.publish(known.announcements, known.first);
     faults_.check_refusals();
     const DeviceScope device(*own_.backend);
-    launcher_->launch(known, number, own_.backend->resolve(stream));
+    const NativeStream resolved = own_.backend->resolve(stream);
+    has_ended = waits && launcher_->launch_and_wait(known, number, resolved);
+    if (!has_ended) launcher_->launch(known, number, resolved);
     ++repeated_;
   });
+  if (!has_ended) return false;
+  own_.watchdog->compare_now_and_then();
+  faults_.throw_if_broken();
+  return true;
 }
 
 /// Fills in the call if it can be repeated. Lack of memory is no error, because the call has been

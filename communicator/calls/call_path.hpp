@@ -115,19 +115,20 @@ class CallPath final : public GroupMember {
     return known_.find(request, memory_state());
   }
   bool knows(const Request& request) const { return known_.has(request, memory_state()); }
-  /// Enqueues a known call again. `refused()`: as for `or_refuse`.
+  /// Enqueues a known call again. `refused()`: as for `or_refuse`. True if a call that blocks has
+  /// ended, as `CommunicatorState::synchronize` would find it.
   template <class Refused>
-  void repeat(const KnownCall& known, std::string_view what, NativeStream stream,
+  bool repeat(const KnownCall& known, std::string_view what, NativeStream stream,
               const CallOptions& options, Refused refused) {
     or_refuse(refused, [&] { check_again(what, stream, options); });
-    launch_again(known, stream);
+    return launch_again(known, stream, options.blocking);
   }
   /// The two halves of `repeat`.
   void check_again(std::string_view what, NativeStream stream, const CallOptions& options) const {
     preparer_.check_stream(what, stream, options);
     faults_.throw_if_broken();
   }
-  void launch_again(const KnownCall& known, NativeStream stream);
+  bool launch_again(const KnownCall& known, NativeStream stream, bool waits = false);
 
   void plan_steps(GroupPlan& plan);
   /// Submits a plan of one call, and keeps that if it is to be learned.

@@ -67,15 +67,16 @@ void CollectiveCalls::add_to(OpenGroup& group, const Request& request, NativeStr
     group.add_prepared(path_, prepared, stream, {empty, &request});
 }
 
-void CollectiveCalls::call(const Request& request, StreamRef stream) {
+bool CollectiveCalls::call(const Request& request, StreamRef stream) {
   OpenGroup& group = OpenGroup::of_thread();
   if (!group.is_open()) return enqueue(request, stream);
   const bool added = group.add(path_, [&] { add_to(group, request, stream.native()); });
   // With PLAIT_CHECK=1, the comparison at the end may refuse the call.
   if (!added || own_.settings.check_calls) group.refuse(path_, RefusedNumbers::of(request.call));
+  return false;
 }
 
-void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
+bool CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
   const KnownCalls::Found found = path_.find_known(request);
   const auto refused = [&] { return RefusedNumbers::of(request.call); };
   if (found.known != nullptr)
@@ -84,13 +85,14 @@ void CollectiveCalls::enqueue(const Request& request, StreamRef stream) {
   PlanOfOneCall plan(kept_);
   GroupedCall& only = plan->calls.emplace_back();
   const auto prepare_it = [&] { return prepare(only.call, request, stream.native()); };
-  if (!path_.or_refuse(refused, prepare_it)) return;
+  if (!path_.or_refuse(refused, prepare_it)) return false;
   only.stream = own_.backend->resolve(stream.native());
   // The only call is the only step.
   if (plan->steps.empty()) plan->steps.push_back({.algorithm = nullptr, .shape = {}, .calls = {0}});
   plan->steps.front().algorithm = only.call.algorithm;
   plan->steps.front().shape = only.call.shape;
   path_.submit(*plan, {found.empty, &request});
+  return false;
 }
 
 void CollectiveCalls::add_requests(std::span<const Request> requests, StreamRef stream) {
@@ -129,7 +131,10 @@ bool may_overlap(std::span<const Request> requests, std::optional<int> rank) {
 /// perhaps each by itself, so those that overlap are checked again.
 void CollectiveCalls::calls(std::string_view what, std::span<const Request> requests,
                             StreamRef stream) {
-  if (requests.size() == 1 && !own_.settings.check_calls) return call(requests.front(), stream);
+  if (requests.size() == 1 && !own_.settings.check_calls) {
+    call(requests.front(), stream);
+    return;
+  }
   if (OpenGroup::of_thread().is_open() || own_.settings.check_calls)
     return in_group([&] { add_requests(requests, stream); });
   const auto check = [&] {

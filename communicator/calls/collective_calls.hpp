@@ -21,8 +21,8 @@ class CollectiveCalls {
   CollectiveCalls(CommunicatorResources& own, const Faults& faults, CallPath& path)
       : own_(own), faults_(faults), path_(path) {}
 
-  /// Enqueues the call, or adds it to this thread's group.
-  void call(const Request& request, StreamRef stream);
+  /// Enqueues the call, or adds it to this thread's group. True if it blocks and has ended.
+  bool call(const Request& request, StreamRef stream);
   /// The same for calls that the user has made as one, `what`: all of them or none.
   void calls(std::string_view what, std::span<const Request> requests, StreamRef stream);
   /// Adds a call to a group, or throws if it is wrong. With PLAIT_CHECK=1 the ranks compare it at
@@ -31,7 +31,7 @@ class CollectiveCalls {
               KnownCall* empty = nullptr);
 
  private:
-  void enqueue(const Request& request, StreamRef stream);
+  bool enqueue(const Request& request, StreamRef stream);
   void add_requests(std::span<const Request> requests, StreamRef stream);
   bool prepare(PreparedCall& prepared, const Request& request, NativeStream stream);
   void look_at(PreparedCall& prepared, const Request& request, NativeStream stream) const;

@@ -91,6 +91,7 @@ class KnownCalls {
     std::size_t next_seen = 0;
   };
   std::array<Set, 16> sets_;
+  Entry* last_ = nullptr;  // of the last request that had an answer
 };
 
 }  // namespace plait

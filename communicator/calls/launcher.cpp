@@ -124,6 +124,17 @@ void CallLauncher::launch(const KnownCall& call, std::uint64_t number, NativeStr
   own_.order->leave(stream);
 }
 
+bool CallLauncher::launch_and_wait(const KnownCall& call, std::uint64_t number,
+                                   NativeStream stream) {
+  const LaunchRecord& launch = call.launch;
+  if (profiled_ != nullptr || launch.items() != 0 || !own_.order->is_clear()) return false;
+  const bool launched =
+      own_.backend->launch_and_wait(launch.kernel(), launch.shape(), launch.args().data(),
+                                    launch.args().size(), watch(number, call.algorithm), stream);
+  if (launched) ++statistics_.launches;
+  return launched;
+}
+
 /// The words in which kernels of this call report, and see an abort.
 inline Watch CallLauncher::watch(std::uint64_t number, std::size_t algorithm) const {
   Watch watch = own_.watchdog->watch(number, static_cast<std::uint32_t>(algorithm));

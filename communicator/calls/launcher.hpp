@@ -36,6 +36,9 @@ class CallLauncher {
   void launch(const GroupPlan& plan);
   /// Launches again what a call outside a group has launched before. `number`: of this call.
   void launch(const KnownCall& call, std::uint64_t number, NativeStream stream);
+  /// Launches it and waits for its end, if the target can do both at once, and nothing is before
+  /// it. False: nothing was launched.
+  bool launch_and_wait(const KnownCall& call, std::uint64_t number, NativeStream stream);
 
   /// Waits for all events of the work FIFO, and runs the functions behind them (EventQueue::drain).
   void drain() noexcept { events_.drain(); }

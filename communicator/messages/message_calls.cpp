@@ -68,7 +68,7 @@ void MessageCalls::add_to(OpenGroup& group, std::string_view what, const Request
   for (const GroupedCall& end : calls) group.add_prepared(path_, end.call, stream);
 }
 
-void MessageCalls::call(std::string_view what, const Request& request, StreamRef stream,
+bool MessageCalls::call(std::string_view what, const Request& request, StreamRef stream,
                         const CallByAll* by_all) {
   const bool together = by_all != nullptr && own_.settings.check_calls;
   const auto refused = [&] {
@@ -106,10 +106,11 @@ void MessageCalls::call(std::string_view what, const Request& request, StreamRef
   };
   const bool added = together ? group.add(path_, add) : group.add(add);
   if (!added || by_all != nullptr) group.refuse(path_, refused());
+  return false;
 }
 
 template <class Refused>
-void MessageCalls::enqueue(std::string_view what, const Request& request, StreamRef stream,
+bool MessageCalls::enqueue(std::string_view what, const Request& request, StreamRef stream,
                            Refused refused) {
   const KnownCalls::Found found = path_.find_known(request);
   if (found.known != nullptr)
@@ -121,6 +122,7 @@ void MessageCalls::enqueue(std::string_view what, const Request& request, Stream
     path_.plan_steps(*plan);
   });
   if (!plan->calls.empty()) path_.submit(*plan, {found.empty, &request});
+  return false;
 }
 
 }  // namespace plait

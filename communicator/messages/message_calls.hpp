@@ -27,7 +27,7 @@ class MessageCalls {
 
   /// Enqueues the ends of messages, all of them or none, or adds them to this thread's group.
   /// `by_all`: for a call in which all ranks take part, which PLAIT_CHECK=1 compares.
-  void call(std::string_view what, const Request& request, StreamRef stream,
+  bool call(std::string_view what, const Request& request, StreamRef stream,
             const CallByAll* by_all = nullptr);
   /// Adds the ends to a group, or throws if one is wrong.
   void add_to(OpenGroup& group, std::string_view what, const Request& request, NativeStream stream);
@@ -35,7 +35,7 @@ class MessageCalls {
  private:
   using Calls = std::vector<GroupedCall>;
   template <class Refused>
-  void enqueue(std::string_view what, const Request& request, StreamRef stream, Refused refused);
+  bool enqueue(std::string_view what, const Request& request, StreamRef stream, Refused refused);
   void prepare(Calls& calls, std::string_view what, const Request& request, NativeStream stream);
   bool prepare_end(PreparedCall& prepared, std::string_view what, const Request& request,
                    const MessageEnd& end);

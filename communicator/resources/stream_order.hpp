@@ -26,6 +26,9 @@ class StreamOrder {
   /// is being captured.
   bool enter(NativeStream stream);
   void leave(NativeStream stream);
+  /// Whether all that `enter` would wait for has ended. A call that is launched now, and waited for
+  /// before anything else, needs neither of them. Never waits.
+  bool is_clear() { return is_idle() && (!default_copy_.stream || default_copy_.event->test()); }
   /// The same for a copy, which is ordered only with calls and copies on other threads' default
   /// streams.
   void enter_copy(NativeStream stream);

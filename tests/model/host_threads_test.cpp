@@ -57,6 +57,14 @@ TEST(HostStream, RunsEachTaskOnce) {
     while (!it.stream.test()) std::this_thread::yield();
     expect(it.ran[0] == 1, "a task was lost");
   };
+  // If the stream is idle, this thread runs the task; if not, it waits as any other.
+  const auto run = [](It& it) {
+    if (!it.stream.run([&](host::HostStream&) { ++it.ran[0]; })) {
+      it.push(0);
+      it.stream.synchronize();
+    }
+    expect(it.ran[0] == 1, "a task was lost");
+  };
   // Four waits soon after a push make the stream expect a fifth.
   const auto push_five = [](It& it) {
     for (int i = 0; i < 4; ++i) {
@@ -71,6 +79,8 @@ TEST(HostStream, RunsEachTaskOnce) {
   explore_all("host stream: push, push, synchronize", together<It>({push_two}, 1));
   explore_all("host stream: two threads push and synchronize", together<It>({one, another}, 1));
   explore_all("the same, and time passes", together<It>({one, another}, 1, true));
+  explore_all("host stream: one runs a task at once, one pushes and synchronizes",
+              together<It>({run, another}, 1));
   explore_all("host stream: one pushes, one waits", together<It>({push, wait}, 1));
   explore_all("host stream: one polls", together<It>({poll}, 1));
   explore_all("host stream: a wait that was expected", together<It>({push_five, wait_for_five}, 1),

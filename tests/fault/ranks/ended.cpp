@@ -14,8 +14,11 @@ void killed(const std::string& algorithm, bool all) {
   const std::string what = outcome([&] {
     member.begin();  // at whose end others may still meet when the victim has left
     if (!all && member.is_victim()) std::raise(SIGKILL);
+    if (all) {
+      static_cast<void>(outcome([&] { member.reduce(); }));  // others may be gone already
+      std::raise(SIGKILL);
+    }
     member.reduce();
-    if (all) std::raise(SIGKILL);
     if (member.rank() == 0) {
       while (!member.comm().test()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else {
