@@ -5,6 +5,10 @@ install(TARGETS plait_mpi EXPORT plaitMpiTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_runtime
           NAMELINK_COMPONENT mpi_development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_development)
+if(TARGET plait_pmpi AND PROJECT_IS_TOP_LEVEL)
+  install(TARGETS plait_pmpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi_runtime
+                                     NAMELINK_COMPONENT mpi_development)
+endif()
 install(FILES include/plait/mpi.hpp include/plait/plait_mpi.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plait COMPONENT mpi_development)
 

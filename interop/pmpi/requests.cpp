@@ -10,7 +10,7 @@ void Request::begin() {
     throw Error(ErrorCode::invalid_argument, "MPI_Start: the communicator was freed");
   Served& on = *served_;
   if (!on.stream) on.stream.emplace(on.later->create_stream());
-  if (!reached_) reached_.emplace(on.later->create_event());
+  if (!reached_) reached_.emplace(on.take_event());
   operation_->begin(*on.later, How{*on.stream, at_once});
   reached_->record(*on.stream);
   on.last_begun.store(this, std::memory_order_relaxed);
@@ -31,8 +31,9 @@ void Request::wait() {
     return level != MPI_THREAD_MULTIPLE;
   }();
   const bool is_last = served_->last_begun.load(std::memory_order_relaxed) == this;
-  if (is_alone && is_last) served_->later->synchronize(*served_->stream);
-  else reached_->synchronize();
+  if (is_alone && is_last) return served_->later->synchronize(*served_->stream);
+  reached_->synchronize();
+  if (const auto error = served_->later->async_error()) throw Error(*error);
 }
 
 int Request::end() noexcept {
@@ -44,7 +45,7 @@ int Request::end() noexcept {
     const Below below;
     const MpiProceeds proceeds;
     wait();
-    if (const auto error = served_->later->async_error()) throw Error(*error);
+    if (!is_persistent()) served_->give_event(*std::exchange(reached_, std::nullopt));
     operation_->end();
     return MPI_SUCCESS;
   } catch (const std::exception& error) {

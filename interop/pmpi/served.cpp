@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/backoff.hpp"
@@ -83,6 +88,31 @@ class Entries {
   std::atomic<std::uint64_t> removed_ = 0;
 };
 
+/// What one MPI's headers call a handle is something else in another MPI, so nothing may be passed
+/// on to it. The names of MPI's functions are those of the program's MPI here.
+[[gnu::constructor]] void refuse_other_mpi() {
+  std::array<char, 16384> text{};
+  int length = 0;
+  PMPI_Get_library_version(text.data(), &length);
+  bool fits = std::string_view(text.data()).starts_with("Open MPI");
+#ifndef OPEN_MPI
+  fits = !fits;
+#endif
+#if MPI_VERSION >= 5
+  int major = -1, minor = -1;
+  PMPI_Abi_get_version(&major, &minor);
+#ifdef MPI_ABI
+  fits = fits && major >= 1;
+#else
+  fits = fits && major < 1;
+#endif
+#endif
+  if (fits) return;
+  std::fprintf(stderr, "libplait-pmpi was built for another MPI than this program's, which is %s\n",
+               text.data());
+  std::_Exit(1);
+}
+
 bool is_turned_off() {
   const std::optional<std::string> word = environment("PLAIT_PMPI");
   if (!word || *word == "host") return false;
@@ -138,9 +168,28 @@ int class_of(const std::exception& error) {
       return MPI_ERR_UNSUPPORTED_OPERATION;
     case ErrorCode::out_of_memory:
       return MPI_ERR_NO_MEM;
+#ifdef MPI_ERR_PROC_ABORTED  // MPI 4
+    case ErrorCode::rank_lost:
+      return MPI_ERR_PROC_ABORTED;
+#endif
     default:
       return MPI_ERR_OTHER;
   }
+}
+
+/// MPI keeps each code that a program makes, so equal sentences share one, and there is an end.
+int code_of(int error_class, const char* what) {
+  constexpr std::size_t most = 100;
+  static std::mutex mutex;
+  static std::map<std::string, int> codes;
+  const std::lock_guard lock(mutex);
+  std::string text = fmt::format("{:.{}}", what, MPI_MAX_ERROR_STRING - 1);
+  if (const auto found = codes.find(text); found != codes.end()) return found->second;
+  int code = error_class;
+  if (codes.size() == most || PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS)
+    return error_class;
+  PMPI_Add_error_string(code, text.data());
+  return codes.emplace(std::move(text), code).first->second;
 }
 
 }  // namespace
@@ -172,7 +221,10 @@ void Served::decide() {
 
 /// Collective.
 void Served::make(std::optional<Communicator>& own) const {
-  own.emplace(make_communicator(mpi, {.backend = BackendKind::host}));
+  CommunicatorOptions options{.backend = BackendKind::host};
+  // MPI's calls have no deadline. A rank that ends is noticed all the same.
+  if (!environment("PLAIT_TIMEOUT")) options.timeout = std::chrono::nanoseconds(0);
+  own.emplace(make_communicator(mpi, options));
   static std::once_flag told;
   std::call_once(told, [&] {
     if (own->rank() == 0)
@@ -195,6 +247,18 @@ Communicator* Served::communicator(Form form, Why& why) {
   return form == Form::blocking ? &*blocking : &*later;
 }
 
+Event Served::take_event() {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty()) return later->create_event();
+  Event event = std::move(events_.back());
+  events_.pop_back();
+  return event;
+}
+void Served::give_event(Event event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+}
+
 void Served::forget(MPI_Comm comm) noexcept {
   if (comm == MPI_COMM_NULL || Below::is_here()) return;
   const Below below;
@@ -212,11 +276,11 @@ void Served::forget_all() noexcept {
 
 int raise(MPI_Comm comm, const std::exception& error) noexcept {
   int code = class_of(error);
-  if (PMPI_Add_error_code(code, &code) == MPI_SUCCESS) {
-    std::string text = fmt::format("{:.{}}", error.what(), MPI_MAX_ERROR_STRING - 1);
-    PMPI_Add_error_string(code, text.data());
+  try {
+    code = code_of(code, error.what());
+  } catch (const std::exception&) {  // no memory for the sentence
   }
-  log::error("{}", error.what());
+  if (code == class_of(error)) log::error("{}", error.what());  // MPI can't say it
   PMPI_Comm_call_errhandler(comm, code);
   return code;
 }

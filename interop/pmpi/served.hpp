@@ -5,13 +5,16 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "interop/pmpi/prepare.hpp"
 #include "interop/pmpi/statistics.hpp"
 #include "plait/communicator.hpp"
 #include "plait/error.hpp"
+#include "plait/event.hpp"
 
 namespace plait::pmpi {
 
@@ -58,6 +61,10 @@ class Served {
   /// served when a blocking call has come since the first of its kind.
   Communicator* communicator(Form form, Why& why);
 
+  /// Events for calls that end later. They cost more than a small call, so they are used again.
+  Event take_event();
+  void give_event(Event event);
+
   const MPI_Comm mpi;
   /// Of the calls that end later. Made by the first of them.
   std::optional<Stream> stream{};
@@ -69,6 +76,8 @@ class Served {
   void decide();
   void make(std::optional<Communicator>& own) const;
 
+  std::mutex mutex_;
+  std::vector<Event> events_;
   std::optional<Why> decided_{};
   bool wants_later_ = false;
 };

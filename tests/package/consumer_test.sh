@@ -65,6 +65,13 @@ while read -r file; do
 done < <(find "$prefix" -type f \( -name 'libplait.so.*' -o -name plait-info \))
 needs_mpi "$(find "$prefix" -name 'libplait-mpi.so.*' -type f)" || fail "libplait-mpi needs no MPI"
 
+say "libplait-pmpi serves a program of MPI's"
+pmpi=$(find "$prefix" -name 'libplait-pmpi.so')
+[ -n "$pmpi" ] || fail "libplait-pmpi is not installed"
+"$mpiexec" --allow-run-as-root --oversubscribe -n 2 env PLAIT_LOG=info LD_PRELOAD="$pmpi" \
+  "$build/bin/pmpi_faults" none return </dev/null 2>&1 | tee "$work/said"
+[ "$(grep -c 'MPI_Allreduce: 20 served' "$work/said")" = 2 ] || fail "it did not serve both ranks"
+
 say "documentation"
 for page in README.md docs/install.md docs/algorithms/ring.md examples/first.cpp; do
   [ -f "$prefix/share/doc/plait/$page" ] || fail "$page is not installed"

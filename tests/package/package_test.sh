@@ -35,7 +35,8 @@ done
 library=libplait$interface
 mpi_library=libplait-mpi$interface
 expect "$library" "/libplait\.so\.$interface$" "/libplait\.so\.$version$"
-expect "$mpi_library" "/libplait-mpi\.so\.$interface$" "/libplait-mpi\.so\.$version$"
+expect "$mpi_library" "/libplait-mpi\.so\.$interface$" "/libplait-mpi\.so\.$version$" \
+  "/libplait-pmpi\.so\.$interface$"
 expect libplait-mpi-dev '/libplait-mpi\.so$' '/include/plait/mpi\.hpp$' \
   '/include/plait/plait_mpi\.h$' '/plait-mpi\.cmake$' '/plait-mpi\.pc$' \
     '/fortran/plait_mpi\.f90$'
@@ -85,7 +86,7 @@ grep -q '^License: Apache-2.0' "$work/copyright" ||
 # Another version's library can be installed beside this one: nothing in its package has a path that
 # the other would have.
 for name in libplait libplait-mpi; do
-  if grep -vE "/$|/$name\.so\.$interface(\.|$)|/$name$interface/" \
+  if grep -vE "/$|/libplait(-p?mpi)?\.so\.$interface(\.|$)|/$name$interface/" \
     "$work/$name$interface.paths"; then
     fail "the paths above are not for $name$interface alone"
   fi
