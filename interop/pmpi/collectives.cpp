@@ -1,21 +1,10 @@
 // MPI's collective functions, in front of those of the MPI below (the profiling interface of MPI).
-#include <mpi.h>
-#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#endif
-
-#include "interop/pmpi/requests.hpp"
-
 namespace {
 
 using N = int;
 using P = int;
-using Blocks = plait::pmpi::BlocksOfMpi<N, P>;
 
 }  // namespace
-
-using namespace plait;  // NOLINT(google-build-using-namespace): the functions below are global
-using namespace plait::pmpi;  // NOLINT(google-build-using-namespace)
 
 #define PLAIT_SUFFIX
 #include "interop/pmpi/functions.inc"

@@ -65,7 +65,7 @@ MPI_Status* at(MPI_Status* statuses, int i) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + i;
 }
 
-/// Where some of Plait's calls are under way, there is one that is done, none that is, or none.
+/// What an array has of Plait's: a call that is done; calls under way, of which none is done; none.
 enum class Found : std::uint8_t { done, under_way, nothing };
 template <class End>
 Found find(int count, MPI_Request handles[], const End& end_if_done) {

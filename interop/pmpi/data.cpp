@@ -228,10 +228,6 @@ std::size_t bytes_of(std::size_t count, MPI_Datatype type) {
   return count * static_cast<std::size_t>(size);
 }
 
-Data::OwnType::~OwnType() {
-  if (type_ != MPI_DATATYPE_NULL) PMPI_Type_free(&type_);
-}
-
 Data::Data(Use use, const void* buffer, std::size_t count, MPI_Datatype type, MPI_Comm comm,
            bool apart)
     : use_(use),
@@ -275,7 +271,7 @@ void Data::unpack() const {
 void Data::keep_type() {
   if (parts_.empty()) return;
   PMPI_Type_dup(type_, &type_);
-  own_type_ = OwnType(type_);
+  own_type_ = {nullptr, [type = type_](void*) mutable { PMPI_Type_free(&type); }};
 }
 
 template Data::Data(Use, const void*, const BlocksOfMpi<int, int>&, int, MPI_Datatype, MPI_Comm,

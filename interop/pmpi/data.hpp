@@ -65,22 +65,6 @@ class Data {
     std::byte* at;
     std::size_t count, begin;  // elements, and a place in `packed_`
   };
-  /// Some MPIs' handles are numbers, and none of them is nullptr.
-  class OwnType {
-   public:
-    OwnType() = default;
-    explicit OwnType(MPI_Datatype type) : type_(type) {}
-    OwnType(OwnType&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
-    OwnType& operator=(OwnType&& other) noexcept {
-      std::swap(type_, other.type_);
-      return *this;
-    }
-    ~OwnType();
-
-   private:
-    MPI_Datatype type_ = MPI_DATATYPE_NULL;
-  };
-
   Use use_ = Use::sent;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
@@ -89,7 +73,7 @@ class Data {
   std::vector<std::size_t> counts_, places_;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  OwnType own_type_;
+  std::shared_ptr<void> own_type_;  // points nowhere, and frees the type
 };
 
 }  // namespace plait::pmpi

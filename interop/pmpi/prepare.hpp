@@ -10,8 +10,6 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 #include "interop/pmpi/data.hpp"
@@ -41,9 +39,9 @@ inline Data as_it_is(const void* buffer) {
 
 /// A reduction to as many elements as each rank gives. In place, `recv` is sent.
 /// `call(own, from, to, count, type and operation, how)`.
-template <class Count, class Call, class Use>
-bool reduction(const void* send, void* recv, Count count, MPI_Datatype type, MPI_Op op,
-               const Call& call, const Use& use) {
+template <class Call, class Count, class Use>
+bool reduction_by(const Call& call, const void* send, void* recv, Count count, MPI_Datatype type,
+                  MPI_Op op, const Use& use) {
   const auto as = reduced(type, op);
   if (!as || count < 0) return false;
   use(as_it_is(send == MPI_IN_PLACE ? recv : send), as_it_is(recv),
@@ -52,47 +50,28 @@ bool reduction(const void* send, void* recv, Count count, MPI_Datatype type, MPI
       });
   return true;
 }
+using WithoutRoot = void (Communicator::*)(const void*, void*, std::size_t, DataType, ReduceOp,
+                                           StreamRef, const CallOptions&);
 template <class Count, class Use>
-bool all_reduce(Communicator&, const void* send, void* recv, Count count, MPI_Datatype type,
-                MPI_Op op, const Use& use) {
-  return reduction(
-      send, recv, count, type, op,
-      [](Communicator& own, const void* from, void* to, std::size_t n, Reduced as, const How& how) {
-        own.all_reduce(from, to, n, as.type, as.op, how.stream, how.options);
+bool reduction(Communicator&, WithoutRoot function, const void* send, void* recv, Count count,
+               MPI_Datatype type, MPI_Op op, const Use& use) {
+  return reduction_by(
+      [function](Communicator& own, const void* from, void* to, std::size_t n, Reduced as,
+                 const How& how) {
+        (own.*function)(from, to, n, as.type, as.op, how.stream, how.options);
       },
-      use);
-}
-template <class Count, class Use>
-bool scan(Communicator&, const void* send, void* recv, Count count, MPI_Datatype type, MPI_Op op,
-          const Use& use) {
-  return reduction(
-      send, recv, count, type, op,
-      [](Communicator& own, const void* from, void* to, std::size_t n, Reduced as, const How& how) {
-        own.scan(from, to, n, as.type, as.op, how.stream, how.options);
-      },
-      use);
-}
-template <class Count, class Use>
-bool exscan(Communicator&, const void* send, void* recv, Count count, MPI_Datatype type, MPI_Op op,
-            const Use& use) {
-  return reduction(
-      send, recv, count, type, op,
-      [](Communicator& own, const void* from, void* to, std::size_t n, Reduced as, const How& how) {
-        own.exscan(from, to, n, as.type, as.op, how.stream, how.options);
-      },
-      use);
+      send, recv, count, type, op, use);
 }
 template <class Count, class Use>
 bool reduce(Communicator& on, const void* send, void* recv, Count count, MPI_Datatype type,
             MPI_Op op, int root, const Use& use) {
   return is_rank(on, root) &&
-         reduction(
-             send, recv, count, type, op,
+         reduction_by(
              [root](Communicator& own, const void* from, void* to, std::size_t n, Reduced as,
                     const How& how) {
                own.reduce(from, to, n, as.type, as.op, root, how.stream, how.options);
              },
-             use);
+             send, recv, count, type, op, use);
 }
 
 /// In place, which not all ranks need be: all blocks lie in `recv`, and the result comes to its

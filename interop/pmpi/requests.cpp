@@ -17,6 +17,11 @@ void Request::begin() {
   under_way_ = true;
 }
 
+void Request::begin_or_remove(MPI_Request& handle) try { begin(); } catch (const std::exception&) {
+  Requests::instance().remove(handle);
+  throw;
+}
+
 bool Request::is_done() {
   const std::lock_guard lock(mutex_);
   return served_ == nullptr || reached_->test();

@@ -55,6 +55,8 @@ class Request {
       : function_(function), form_(form), served_(&served), operation_(std::move(operation)) {}
 
   void begin();
+  /// If it can't begin, the program holds nothing of it.
+  void begin_or_remove(MPI_Request& handle);
   /// Begun, and not ended.
   bool is_under_way() const noexcept { return under_way_; }
   bool is_persistent() const noexcept { return form_ == Form::persistent; }
@@ -115,8 +117,9 @@ int serve_later(Function function, Form form, MPI_Comm comm, MPI_Request* handle
               std::make_unique<Request>(function, form, served,
                                         std::make_unique<OperationOf<decltype(call)>>(
                                             std::move(sent), std::move(received), std::move(call)));
-          if (form == Form::nonblocking) request->begin();
+          Request& kept = *request;
           *handle = Requests::instance().add(std::move(request));
+          if (form == Form::nonblocking) kept.begin_or_remove(*handle);
         });
       },
       mpi);

@@ -275,12 +275,13 @@ void Served::forget_all() noexcept {
 }
 
 int raise(MPI_Comm comm, const std::exception& error) noexcept {
-  int code = class_of(error);
+  const int error_class = class_of(error);
+  int code = error_class;
   try {
-    code = code_of(code, error.what());
-  } catch (const std::exception&) {  // no memory for the sentence
+    code = code_of(error_class, error.what());
+    if (code == error_class) log::error("{}", error.what());  // MPI can't say it
+  } catch (const std::exception&) {                           // no memory for the sentence
   }
-  if (code == class_of(error)) log::error("{}", error.what());  // MPI can't say it
   PMPI_Comm_call_errhandler(comm, code);
   return code;
 }
